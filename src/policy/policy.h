@@ -93,7 +93,7 @@ typedef struct Policy {
 enum { EGRESS_OPEN, EGRESS_ADDRESSES, EGRESS_FILTERED, EGRESS_NONE };
 enum { BOUNDARY_KERNEL };
 enum { ON_DENIED_ERRNO, ON_DENIED_KILL };
-enum { ARGUMENTS_ALL, ARGUMENTS_FIRST, ARGUMENTS_NONE };
+enum { ARGUMENTS_NONE, ARGUMENTS_FIRST, ARGUMENTS_ALL }; /* a caller may make the audit record more, never less */
 /* SYSCALLS_PROFILE: enum FilterProfile of filter-compile.h */
 
 Policy *policy_free(Policy *p);

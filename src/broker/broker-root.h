@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "policy/policy.h"
+
+/* The run's root: a skeleton of directories and links below RUNTIME_DIR/ID/root (host tmpfs, owned by root, 0755), filled
+ * by binds of the unit; and the synthetic files of /etc. */
+
+typedef struct RunRoot {
+        char *directory;  /* RUNTIME_DIR/ID/root */
+        char **binds;     /* "SRC:DEST" for UnitContext.extra_binds */
+} RunRoot;
+void run_root_done(RunRoot *r);
+
+/* dir_fd: RUNTIME_DIR/ID, made by the caller. Everything but passwd and group, which need the uid. */
+int run_root_create(int dir_fd, const char *dir_path, const Policy *p, RunRoot *ret, Error **reterr);
+/* Once the uid is known, before the RunSpec is sent: writes /etc/passwd and /etc/group naming it "agent". */
+int run_root_write_identity(const RunRoot *r, uid_t uid, gid_t gid, const Policy *p, Error **reterr);
