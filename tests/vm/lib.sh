@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: LGPL-2.1-or-later
 #
-# Shared by image, boot and run. Sourced, never run. The sourcing script sets PROGRAM and stands in tests/vm.
+# Shared by image, boot and run: sourced, with the program's name as argument.
 
+readonly PROGRAM=$1
 readonly VM_RELEASES=(bookworm trixie)
 
 say() {
