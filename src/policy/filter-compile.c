@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <linux/seccomp.h>
+#include <seccomp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "base/strv.h"
+#include "policy/filter-tables.h"
+
+/* libseccomp knows one default per program and cannot say "this call, unless". So there are two programs, each of a single
+ * kind, laid end to end:
+ *
+ *      refusals   default: go on.      Arguments that are always refused. Foreign architectures end here.
+ *      bound      numbers that are newer than the tables answer ENOSYS
+ *      grants     default: refuse.     Calls of the profile, some of them with certain arguments only.
+ *
+ * Going on is a jump to where the next one starts, put in the place of "return allow". */
+
+const char *const filter_profile_names[_FILTER_PROFILE_MAX] = {
+        [FILTER_PROFILE_JIT] = "jit",
+        [FILTER_PROFILE_BUILD] = "build",
+        [FILTER_PROFILE_DEFAULT] = "default",
+        [FILTER_PROFILE_STRICT] = "strict",
+};
+
+/* The shim calls these between systemd's list and its own filter. */
+static const char *const shim_calls[] = { "keyctl", "landlock_add_rule", "landlock_create_ruleset",
+        "landlock_restrict_self", "seccomp" };
+
+/* Without these not even the shim's execve would come to be, or no process would come to its end. */
+static const char *const vital_calls[] = { "execve", "exit", "exit_group", "rt_sigreturn" };
+
+#define PROGRAM_MAX BPF_MAXINSNS
+
+typedef struct Program {
+        struct sock_filter code[PROGRAM_MAX];
+        size_t n;
+} Program;
+
+typedef struct Compiler {
+        const FilterSpec *spec;
+        uint32_t arch;
+        scmp_filter_ctx context;
+} Compiler;
+
+static void seccomp_releasep(scmp_filter_ctx *c)
+{
+        if (*c)
+                seccomp_release(*c);
+}
+
+bool filter_spec_has(const FilterSpec *s, FilterNeed need)
+{
+        const bool has[_NEED_MAX] = {
+                [NEED_NOTHING] = true,
+                [NEED_UNIX] = s->unix_sockets,
+                [NEED_INET] = s->inet_sockets,
+                [NEED_NETLINK] = s->profile < FILTER_PROFILE_STRICT,
+        };
+
+        return has[need];
+}
+
+static bool list_names(char *const *list, const char *call)
+{
+        const FilterGroup *g = filter_group_of(call);
+
+        return strv_contains(list, call) || strv_contains(list, g->name);
+}
+
+static bool profile_has(const FilterSpec *s, const char *call)
+{
+        return (int) s->profile <= filter_group_of(call)->strictest;
+}
+
+/* Before any look at arguments. Deny= wins over Allow=. */
+static bool call_allowed(const FilterSpec *s, const char *call)
+{
+        return (profile_has(s, call) || list_names(s->allow, call)) && !list_names(s->deny, call);
+}
+
+static int check_names(const FilterSpec *s, Error **reterr)
+{
+        if ((unsigned) s->profile >= _FILTER_PROFILE_MAX)
+                return error_set(reterr, -EINVAL, "There is no system call profile %d.", (int) s->profile);
+
+        STRV_FOREACH(name, s->allow) {
+                if (!filter_name_known(*name))
+                        return error_set(reterr, -EINVAL, "Allow=: unknown system call or group \"%s\".", *name);
+                if (!filter_name_allowable(*name))
+                        return error_set(reterr, -EINVAL, "Allow=: nothing may allow \"%s\" in a sandbox.", *name);
+        }
+        STRV_FOREACH(name, s->deny)
+                if (!filter_name_known(*name))
+                        return error_set(reterr, -EINVAL, "Deny=: unknown system call or group \"%s\".", *name);
+        for (size_t i = 0; i < ELEMENTSOF(vital_calls); i++)
+                if (list_names(s->deny, vital_calls[i]))
+                        return error_set(reterr, -EINVAL, "Deny=: without \"%s\" no program runs.", vital_calls[i]);
+        return 0;
+}
+
+/* The number to give libseccomp, which counts in the native architecture's and translates. -ENOENT: this call does not
+ * exist there. */
+static int call_number(uint32_t arch, const char *call, int *ret)
+{
+        int nr = seccomp_syscall_resolve_name_arch(arch, call);
+
+        if (nr != __NR_SCMP_ERROR) {
+                if (nr < 0)
+                        return -ENOENT;
+                *ret = seccomp_syscall_resolve_name(call);
+                return 0;
+        }
+        nr = filter_late_number(call);
+        if (nr < 0 || arch != seccomp_arch_native())
+                return -ENOENT;
+        *ret = nr;
+        return 0;
+}
+
+/* EPERM is a refusal; any other errno says "not here", on which programs carry on, and OnDenied=kill lets them. */
+static uint32_t refusal_action(const FilterSpec *s, int error)
+{
+        return s->kill_on_denied && error == EPERM ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO((uint16_t) error);
+}
+
+static int add_rule(const Compiler *c, uint32_t action, int nr, const FilterCompare *compares)
+{
+        struct scmp_arg_cmp cmp[FILTER_COMPARES_MAX];
+        unsigned n = 0, any = UINT32_MAX;
+        int r;
+
+        for (; n < FILTER_COMPARES_MAX && compares && compares[n].op != COMPARE_NONE; n++) {
+                cmp[n] = (struct scmp_arg_cmp) { compares[n].arg, SCMP_CMP_MASKED_EQ, compares[n].mask, compares[n].value };
+                if (compares[n].op == COMPARE_ANY_BIT)
+                        any = n;
+        }
+        if (any == UINT32_MAX)
+                return seccomp_rule_add_array(c->context, action, nr, n, n > 0 ? cmp : NULL);
+
+        for (uint64_t left = compares[any].mask; left; left &= left - 1) {
+                cmp[any].datum_a = cmp[any].datum_b = left & -left;
+                r = seccomp_rule_add_array(c->context, action, nr, n, cmp);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+static int context_new(Compiler *c, uint32_t default_action)
+{
+        int r;
+
+        c->context = seccomp_init(default_action);
+        if (!c->context)
+                return -ENOMEM;
+        if (c->arch != seccomp_arch_native()) {
+                r = seccomp_arch_add(c->context, c->arch);
+                if (r < 0)
+                        return r;
+                r = seccomp_arch_remove(c->context, seccomp_arch_native());
+                if (r < 0)
+                        return r;
+        }
+        r = seccomp_attr_set(c->context, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+        if (r < 0)
+                return r;
+        /* A tree over the numbers instead of a list. */
+        return seccomp_attr_set(c->context, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+}
+
+static int add_refusals(const Compiler *c)
+{
+        for (size_t i = 0; i < filter_n_refusals; i++) {
+                const FilterRefusal *f = &filter_refusals[i];
+                int nr, r;
+
+                if (f->unless != NEED_NOTHING && filter_spec_has(c->spec, f->unless))
+                        continue;
+                /* What is refused as a whole needs no look at its arguments. */
+                if (!call_allowed(c->spec, f->call) || call_number(c->arch, f->call, &nr) < 0)
+                        continue;
+                r = add_rule(c, refusal_action(c->spec, f->error), nr, f->compares);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* The grants of one call; *ret says whether the tables have any, in force or not. */
+static int add_grants_of(const Compiler *c, const char *call, int nr, bool *ret)
+{
+        const FilterCompare *whole = NULL;
+        bool any = false;
+        int r;
+
+        for (size_t i = 0; i < filter_n_grants; i++) {
+                const FilterGrant *g = &filter_grants[i];
+
+                if (!streq(g->call, call))
+                        continue;
+                any = true;
+                if (c->spec->profile <= g->strictest && g->compares[0].op == COMPARE_NONE)
+                        whole = g->compares;
+        }
+        for (size_t i = 0; i < filter_n_grants && !whole; i++) {
+                const FilterGrant *g = &filter_grants[i];
+
+                if (!streq(g->call, call) || c->spec->profile > g->strictest || !filter_spec_has(c->spec, g->need))
+                        continue;
+                r = add_rule(c, SCMP_ACT_ALLOW, nr, g->compares);
+                if (r < 0)
+                        return r;
+        }
+        *ret = any && !whole;
+        return 0;
+}
+
+static int add_call(const Compiler *c, const FilterGroup *g, const char *call)
+{
+        bool granted;
+        int nr, r;
+
+        if (call_number(c->arch, call, &nr) < 0)
+                return 0;
+        if (!call_allowed(c->spec, call)) {
+                uint32_t action = refusal_action(c->spec, g->refusal);
+
+                /* libseccomp takes no rule that says what the default says. */
+                return action == refusal_action(c->spec, EPERM) ? 0 : add_rule(c, action, nr, NULL);
+        }
+        r = add_grants_of(c, call, nr, &granted);
+        if (r < 0 || granted)
+                return r;
+        return add_rule(c, SCMP_ACT_ALLOW, nr, NULL);
+}
+
+static int add_grants(const Compiler *c)
+{
+        for (size_t i = 0; i < filter_n_groups; i++)
+                FILTER_GROUP_FOREACH(call, &filter_groups[i]) {
+                        int r = add_call(c, &filter_groups[i], *call);
+
+                        if (r < 0)
+                                return r;
+                }
+        return 0;
+}
+
+/* Appends what libseccomp made of the rules. It writes to descriptors only. */
+static int program_append_context(Program *p, scmp_filter_ctx context)
+{
+        _cleanup_close_ int fd = memfd_create("filter", MFD_CLOEXEC);
+        size_t space = (PROGRAM_MAX - p->n) * sizeof(struct sock_filter);
+        ssize_t size;
+        off_t end;
+        int r;
+
+        if (fd < 0)
+                return -errno;
+        r = seccomp_export_bpf(context, fd);
+        if (r < 0)
+                return r;
+        end = lseek(fd, 0, SEEK_END);
+        if (end < 0)
+                return -errno;
+        if (end == 0 || (size_t) end > space || (size_t) end % sizeof(struct sock_filter) != 0)
+                return -E2BIG;
+        size = pread(fd, p->code + p->n, (size_t) end, 0);
+        if (size != end)
+                return size < 0 ? -errno : -EIO;
+        p->n += (size_t) size / sizeof(struct sock_filter);
+        return 0;
+}
+
+/* Every "return allow" from instruction 0 on becomes a jump to the end of the program. */
+static void program_chain(Program *p)
+{
+        for (size_t i = 0; i < p->n; i++)
+                if (p->code[i].code == (BPF_RET | BPF_K) && p->code[i].k == SECCOMP_RET_ALLOW)
+                        p->code[i] = (struct sock_filter) BPF_STMT(BPF_JMP | BPF_JA, (uint32_t) (p->n - i - 1));
+}
+
+static int program_append_bound(Program *p)
+{
+        const struct sock_filter bound[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+                BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, FILTER_NUMBER_MAX, 0, 1),
+                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+        };
+
+        if (p->n + ELEMENTSOF(bound) > PROGRAM_MAX)
+                return -E2BIG;
+        memcpy(p->code + p->n, bound, sizeof(bound));
+        p->n += ELEMENTSOF(bound);
+        return 0;
+}
+
+static int compile_refusals(const FilterSpec *spec, uint32_t arch, Program *p)
+{
+        _cleanup_(seccomp_releasep) scmp_filter_ctx context = NULL;
+        Compiler c = { .spec = spec, .arch = arch };
+        int r;
+
+        r = context_new(&c, SCMP_ACT_ALLOW);
+        context = c.context;
+        if (r < 0)
+                return r;
+        r = add_refusals(&c);
+        if (r < 0)
+                return r;
+        return program_append_context(p, context);
+}
+
+static int compile_grants(const FilterSpec *spec, uint32_t arch, Program *p)
+{
+        _cleanup_(seccomp_releasep) scmp_filter_ctx context = NULL;
+        Compiler c = { .spec = spec, .arch = arch };
+        int r;
+
+        r = context_new(&c, refusal_action(spec, EPERM));
+        context = c.context;
+        if (r < 0)
+                return r;
+        r = add_grants(&c);
+        if (r < 0)
+                return r;
+        return program_append_context(p, context);
+}
+
+int filter_compile_for(
+                const FilterSpec *spec, uint32_t audit_arch, struct sock_filter **ret, size_t *ret_n, Error **reterr)
+{
+        _cleanup_free_ Program *p = NULL;
+        struct sock_filter *code;
+        int r;
+
+        r = check_names(spec, reterr);
+        if (r < 0)
+                return r;
+        /* Elsewhere clone() has its flags in another place, or socket calls share one number. */
+        if (audit_arch != SCMP_ARCH_X86_64 && audit_arch != SCMP_ARCH_AARCH64)
+                return error_set(reterr, -EOPNOTSUPP, "No system call filter for this architecture.");
+
+        p = calloc(1, sizeof(Program));
+        if (!p)
+                return error_set(reterr, -ENOMEM, "Out of memory.");
+        r = compile_refusals(spec, audit_arch, p);
+        if (r >= 0) {
+                program_chain(p);
+                r = program_append_bound(p);
+        }
+        if (r >= 0)
+                r = compile_grants(spec, audit_arch, p);
+        if (r < 0)
+                return error_set(reterr, r, "Cannot compile the system call filter: %s.", strerror(-r));
+
+        code = calloc(p->n, sizeof(struct sock_filter));
+        if (!code)
+                return error_set(reterr, -ENOMEM, "Out of memory.");
+        memcpy(code, p->code, p->n * sizeof(struct sock_filter));
+        *ret = code;
+        *ret_n = p->n;
+        return 0;
+}
+
+int filter_compile(const FilterSpec *spec, struct sock_filter **ret, size_t *ret_n, Error **reterr)
+{
+        return filter_compile_for(spec, seccomp_arch_native(), ret, ret_n, reterr);
+}
+
+int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reterr)
+{
+        _cleanup_strv_ char **list = NULL;
+        int r;
+
+        r = check_names(spec, reterr);
+        if (r < 0)
+                return r;
+        /* Deny= is left to our own layer: the shim runs under this list, too, and needs more than its workload may. */
+        for (const char *const *call = filter_names; *call; call++)
+                if (**call != '@' && (profile_has(spec, *call) || list_names(spec->allow, *call)) &&
+                    strv_extend(&list, *call) < 0)
+                        return error_set(reterr, -ENOMEM, "Out of memory.");
+        for (size_t i = 0; i < ELEMENTSOF(shim_calls); i++)
+                if (!strv_contains(list, shim_calls[i]) && strv_extend(&list, shim_calls[i]) < 0)
+                        return error_set(reterr, -ENOMEM, "Out of memory.");
+        *ret = TAKE_PTR(list);
+        return 0;
+}
