@@ -15,15 +15,13 @@
  * that its closing tells the broker of the execve. (The socket's own end of file tells nothing: PID 1 keeps a copy of the shim's
  * end for as long as the unit lives.) Where anything fails, the shim sends one ExecFailure message over the socket and exits. */
 
-#define RUNSPEC_FDS 5
-
 #define RUNSPEC_MESSAGE "agentbox-runspec 1"
 #define RUNSPEC_MAGIC 0x31534241u /* "ABS1" */
 #define RUNSPEC_SIZE_MAX (8u * 1024 * 1024)
 #define RUNSPEC_ARGS_MAX 65536u
 #define RUNSPEC_FILTER_MAX 4096u /* BPF_MAXINSNS */
 #define RUNSPEC_PATHS_MAX 64u
-#define RUNSPEC_FDS 4u /* memfd, stdin, stdout, stderr */
+#define RUNSPEC_FDS 5u /* memfd, stdin, stdout, stderr, executed */
 
 typedef struct RunSpec {
         char **argv;      /* at least one; any bytes but NUL */
