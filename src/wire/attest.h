@@ -13,11 +13,16 @@
 
 #define ATTEST_SIZE_MAX (160u * 1024)
 #define ATTEST_MAGIC 0x31414241u /* "ABA1" */
+#define ATTEST_TEXT_MAX (128u * 1024) /* each text; where the truth is longer, the shim fails in stage "attest" */
+#define ATTEST_NAME_MAX 4096u         /* target of a descriptor, a variable of the environment */
+/* Lists that should be (nearly) empty are cut here by the shim: 256 wrong entries are as wrong as more. */
+#define ATTEST_LIST_MAX 256u
 
 enum { ATTEST_NS_MNT, ATTEST_NS_NET, ATTEST_NS_PID, ATTEST_NS_USER, ATTEST_NS_UTS, ATTEST_NS_IPC, ATTEST_NS_CGROUP, _ATTEST_NS_MAX };
 extern const char *const attest_ns_names[_ATTEST_NS_MAX];
 
-/* Probes: each is tried by the shim, right there; result 0 = it worked (bad for most), else positive errno. */
+/* Probes: each is tried by the shim, right there; result 0 = it worked (bad for most), else positive errno. Whatever a probe
+ * creates, it removes again. Calls that a filter may answer with death are tried in a child; its death counts as EPERM. */
 typedef enum AttestProbe {
         PROBE_METADATA_CONNECT,   /* TCP connect to 169.254.169.254:80, not waiting longer than 100 ms (ETIMEDOUT) */
         PROBE_ELSEWHERE_CONNECT,  /* TCP connect to 192.0.2.1:443 (TEST-NET-1), the same */
@@ -28,12 +33,12 @@ typedef enum AttestProbe {
         PROBE_WRITE_WORKSPACE,    /* must work */
         PROBE_WRITE_TMP,          /* must work */
         PROBE_WRITE_SHM,          /* must work */
-        PROBE_OPEN_RUN_SYSTEMD,   /* open /run/systemd/private, /run/dbus/system_bus_socket, /run/systemd/journal/socket: first that exists */
+        PROBE_OPEN_RUN_SYSTEMD,   /* is any of systemd's, D-Bus's or the journal's sockets to be seen at all (O_PATH)? 0: one is */
         PROBE_OPEN_PROC_1,        /* open /proc/1/environ */
         PROBE_OPEN_KMSG,          /* open /dev/kmsg */
         PROBE_OPEN_PTMX,          /* open /dev/ptmx for reading and writing */
-        PROBE_OPEN_SYS,           /* opendir /sys/kernel, /sys/fs */
-        PROBE_ABSTRACT_UNIX,      /* socket(AF_UNIX) and connect to the abstract name that the environment variable AGENTBOX_PROBE_ABSTRACT carries ("": ENOENT) */
+        PROBE_OPEN_SYS,           /* open the directory /sys/kernel or /sys/fs: 0 where one opens */
+        PROBE_ABSTRACT_UNIX,      /* stream connect to the abstract name in the shim's argv[2]; -1 where none was given */
         PROBE_UNSHARE_USER,       /* unshare(CLONE_NEWUSER) in a forked child */
         PROBE_MOUNT,              /* mount tmpfs on /tmp in a forked child */
         PROBE_SETUID_0,           /* setresuid(0,0,0) in a forked child */
@@ -72,13 +77,13 @@ typedef struct Attest {
         bool no_new_privs;
         uint32_t securebits;
         uint32_t seccomp_mode, seccomp_filters;
-        uint32_t dumpable;
+        uint32_t dumpable;           /* after the shim made itself undumpable: 0 */
         uint64_t ns[_ATTEST_NS_MAX]; /* inode numbers of /proc/self/ns/ */
         AttestFs fs[_ATTEST_FS_MAX];
         char *mountinfo;             /* /proc/self/mountinfo, whole */
         char *cgroup;                /* /proc/self/cgroup, whole */
         char *netdev;                /* /proc/self/net/dev, whole; "" where not readable */
-        AttestFd *fds;
+        AttestFd *fds;               /* open when the shim started, 0 (the socket), 1 and 2 among them */
         uint32_t n_fds;
         AttestLimit *limits;
         uint32_t n_limits;
@@ -93,5 +98,8 @@ typedef struct Attest {
 } Attest;
 
 void attest_done(Attest *a);
+/* -EINVAL, -E2BIG: over a bound. */
 int attest_encode(const Attest *a, Buf *out);
+/* -EBADMSG: not well-formed, over a bound, or of another version. ret is filled completely or untouched. Says nothing about
+ * what the facts mean: strings hold any byte but NUL. */
 int attest_decode(const void *p, size_t n, Attest *ret);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "base/buf.h"
+#include "wire/attest.h"
+#include "wire/runspec.h"
+
+/* The parts of agentbox-exec. All return 0 or a negative errno unless said otherwise, and none prints anything. */
+
+/* exec-attest.c: collects the facts and the probes, and closes every descriptor beyond 2 on the way (after having noted
+ * it). abstract_name: see PROBE_ABSTRACT_UNIX, or NULL. */
+int exec_attest(const char *workspace, const char *abstract_name, Attest *ret);
+
+/* exec-probe.c: fills a->probes, a->keyring and a->keyring_error. No child of it is left when it returns. */
+int exec_probe(const char *workspace, const char *abstract_name, Attest *a);
+
+/* exec-receive.c: one message. */
+int exec_channel_send(int channel, const Buf *message);
+/* What came beside the memfd, all CLOEXEC. */
+typedef struct ExecFds {
+        int stdio[3];
+        int executed; /* closed by the execve and by nothing else */
+} ExecFds;
+/* 1: received, ret and ret_fds are filled. 0: the broker closed its end. */
+int exec_receive(int channel, RunSpec *ret, ExecFds *ret_fds);
+
+/* exec-confine.c, in this order. Each verifies by reading back, or is refused by the kernel as a whole. */
+int exec_confine_capabilities(void);
+int exec_confine_seccomp(const RunSpec *spec);
+
+/* exec-landlock.c: needs no_new_privs. Adds rules for the terminal on 0, 1 and 2, too. */
+int exec_landlock_abi(void); /* ≥ 1, or negative errno */
+int exec_confine_landlock(const RunSpec *spec);

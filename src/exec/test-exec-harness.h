@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "wire/attest.h"
+#include "wire/runspec.h"
+
+/* Plays systemd and the broker for one agentbox-exec: a process of another uid (where the test is root; else in a user
+ * namespace), in an empty network namespace, with no_new_privs and an empty bounding set, SIGPIPE ignored and SIGUSR1
+ * blocked. Everything here asserts: a harness that does not work is a failed test. */
+
+typedef struct Harness {
+        int shim;          /* descriptors of the two programs */
+        char *directory;   /* the workspace, owned by the run's uid; "report" in it is the workload */
+        char *report;
+} Harness;
+
+typedef struct Options {
+        bool keep_bounding;  /* leave the bounding set as it is */
+        bool leak;           /* descriptor 40 stays open over the start of the shim */
+        const char *abstract_name;
+        char *const *env;    /* of the shim */
+} Options;
+
+typedef struct Shim {
+        pid_t pid;
+        int channel;
+        int out, err, executed; /* read ends; -1 before harness_send() */
+} Shim;
+
+typedef struct Outcome {
+        int status;      /* of waitpid() */
+        bool has_failure;
+        ExecFailure failure;
+        char *out, *err;
+        size_t n_out;
+} Outcome;
+
+void harness_init(Harness *h, const char *shim, const char *report);
+void harness_done(Harness *h);
+/* False where this machine lets an ordinary user make no namespaces. */
+bool harness_possible(void);
+
+Shim harness_start(const Harness *h, const Options *o);
+void harness_attested(const Shim *s, Attest *ret);
+
+/* A RunSpec with a filter that allows everything, no Landlock and the given argv and environment. */
+RunSpec harness_spec(const Harness *h, const Attest *a, char *const *argv, char *const *env);
+/* Sends raw parts: the bytes of the memfd, and the message. */
+void harness_send_message(const Shim *s, const char *payload, const int *fds, size_t n_fds);
+void harness_send(Shim *s, const RunSpec *spec);
+/* Waits for the end; s is closed. */
+void harness_finish(Shim *s, Outcome *ret);
+void outcome_done(Outcome *o);
+
+/* All of it at once. */
+void harness_run(const Harness *h, char *const *argv, char *const *env, Outcome *ret);
+void harness_run_spec(const Harness *h, void (*change)(RunSpec *, void *), void *userdata, char *const *argv, Outcome *ret);
