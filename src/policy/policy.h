@@ -71,9 +71,9 @@ typedef enum PolicyType {
         POLICY_TYPE_ENUM,    /* .u, index into the row's names; a higher index is never laxer than a lower one where the key tightens */
 } PolicyType;
 
-/* Where a value came from, for "policy explain" and for errors. line 0: the built-in default. */
+/* Where a value came from, for "policy explain" and for errors. */
 typedef struct PolicySource {
-        char *file; /* NULL: built in, or a tightening given by the caller ("--set") */
+        char *file;    /* NULL: built in (line 0), or a tightening given by the caller ("--set", line 1) */
         unsigned line;
 } PolicySource;
 
@@ -81,6 +81,8 @@ typedef struct PolicyValue {
         uint64_t u;
         char *s;
         char **l;
+        char **from;  /* of a list: for each item its source, "FILE:LINE:COLUMN" or "--set" */
+        char **bound; /* of a list that --set has made smaller: the list before, which the next --set may draw from too */
         bool set; /* false: nothing given and no default; the key has no effect (EgressBytes=, FileSize=, IOWeight=) */
         PolicySource source;
 } PolicyValue;
@@ -112,9 +114,30 @@ bool policy_is_set(const Policy *p, PolicyKey key);
  * Errors: all of them at once, each a line FILE:LINE:COLUMN: message. -ENOENT: no such policy, -EINVAL: it is not valid. */
 int policy_load(const char *name, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr);
 
+/* The same for a file of any name and place; its drop-ins are not looked for. What the file extends is looked up in dirs. */
+int policy_load_file(const char *path, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr);
+/* The same for a text; file is how errors call it. */
+int policy_load_text(const char *file, const char *text, size_t size, const char *const *dirs, const char *allow_dir, Policy **ret,
+                Error **reterr);
+/* Everything that is wrong with a drop-in, or with a file of a set, taken by itself. */
+int policy_check_drop_in(const char *path, Error **reterr);
+int policy_check_set_file(const char *path, Error **reterr);
+/* All names that policy_load() would find, sorted; and the file that it would read first for one of them (NULL: none). */
+int policy_list_names(const char *const *dirs, char ***ret);
+int policy_find(const char *name, const char *const *dirs, char **ret);
+/* The standard directories and the standard directory of sets. */
+extern const char *const policy_standard_dirs[];
+extern const char policy_standard_allow_dir[];
+/* As policy_load(), but a missing set leaves "@SET" in the list instead of being an error: to show a policy, never to run it
+ * (policy_check_enforceable() refuses it). */
+int policy_load_for_display(const char *name, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr);
+/* The defaults alone, named name. NULL when out of memory. */
+Policy *policy_new(const char *name);
+
 /* One tightening "SECTION.KEY=VALUE" applied on top. may_widen (root only): any valid value is taken. Otherwise a value that is
  * not at least as strict as the present one is refused with -EPERM and a message that names the key, the asked and the
- * allowed value. -EINVAL: no such key, or not a valid value. */
+ * allowed value. -EINVAL: no such key, or not a valid value. For lists, the first assignment replaces the policy's (Syscalls.Deny:
+ * adds to it), further ones for the same key add to that. On failure p is as it was. */
 int policy_tighten(Policy *p, const char *assignment, bool may_widen, Error **reterr);
 
 /* The effective policy as text that parses back to the same one: every key that is set, in table order, with comments
@@ -126,3 +149,11 @@ char *policy_digest(const Policy *p);
 /* Keys that parse but that this version cannot enforce with these values: refused before anything starts, each by name
  * (-EOPNOTSUPP), never ignored. scope: for --unit=scope, which can carry fewer keys. */
 int policy_check_enforceable(const Policy *p, bool scope, Error **reterr);
+
+/* The addresses that Egress=addresses (the Allow= list) or Egress=open (everything) lets the run reach, less the metadata services: the
+ * fewest prefixes "ADDRESS/LEN" that say exactly that. NULL list: nothing. -EINVAL under any other Egress=. */
+int policy_ip_allow_list(const Policy *p, char ***ret, Error **reterr);
+
+/* Whether the caller may add this variable ("NAME" or "NAME=VALUE") to the run's environment (-e): -EPERM for those that make a loader
+ * or an interpreter run other code, unless the policy names them (Set=, Pass=); -EINVAL for what is no name. */
+int policy_check_env(const Policy *p, const char *variable, Error **reterr);

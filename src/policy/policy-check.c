@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "policy/policy-keys.h"
+#include "policy/policy-parse.h"
+#include "policy/policy-value.h"
+#include "policy/policy.h"
+
+/* A refusal a line. */
+static void refuse(Buf *b, const char *text, const char *why)
+{
+        buf_printf(b, "%s%s: %s", b->size > 0 ? "\n" : "", text, why);
+}
+
+static char *key_text(const Policy *p, PolicyKey key)
+{
+        const PolicyKeyInfo *k = policy_keys + key;
+        _cleanup_free_ char *value = k->type == POLICY_TYPE_LIST ? strv_join(policy_list(p, key), ", ")
+                                                                 : policy_value_format(key, p->values + key);
+        char *s;
+
+        return !value || asprintf(&s, "%s.%s=%s", k->section, k->name, value) < 0 ? NULL : s;
+}
+
+static bool is_default(const Policy *p, PolicyKey key)
+{
+        PolicyValue fallback = {};
+        bool same;
+
+        if (policy_value_reset(&fallback, key) < 0)
+                return false;
+        same = p->values[key].set == fallback.set && p->values[key].u == fallback.u;
+        policy_value_done(&fallback);
+        return same;
+}
+
+/* NULL where the key, as it is set, has force in a service of this version; else why not. */
+static const char *without_force(const Policy *p, PolicyKey key)
+{
+        const char *root;
+
+        switch (key) {
+        case FILES_ROOT:
+                root = policy_string(p, FILES_ROOT);
+                if (streq(root, "host-usr") || streq(root, "/"))
+                        return NULL;
+                return "a directory or disk image as root is not part of this version; there is host-usr";
+        case NETWORK_ALLOW:
+                STRV_FOREACH(i, policy_list(p, key))
+                        if (**i == '@')
+                                return "the set is missing";
+                if (policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED && policy_is_set(p, key))
+                        return "rules of Egress=filtered need the warden, which is not part of this version; until then everything is "
+                               "refused, and only an empty list says so";
+                return NULL;
+        default:
+                return policy_keys[key].pending && !is_default(p, key) ? policy_keys[key].pending : NULL;
+        }
+}
+
+/* NULL where a scope can carry the key as it is set; else why not. */
+static const char *beyond_scope(const Policy *p, PolicyKey key)
+{
+        bool host_tree = streq(policy_string(p, FILES_ROOT), "/");
+        uint64_t egress = policy_u64(p, NETWORK_EGRESS);
+
+        if (!policy_is_set(p, key) || policy_keys[key].by & POLICY_BY_SCOPE)
+                return NULL;
+        if (key == FILES_ROOT)
+                return host_tree ? NULL : "a scope has no file tree of its own; only Root=/ says that none is wanted";
+        if (key == NETWORK_EGRESS)
+                return egress == EGRESS_OPEN || egress == EGRESS_ADDRESSES
+                                       ? NULL
+                                       : "a scope has no network of its own; it can carry Egress=addresses and open";
+        /* Defaults that speak of the run's own file systems mean nothing where none are wanted. */
+        if (host_tree && is_default(p, key) && !p->values[key].source.file)
+                return NULL;
+        return "a scope cannot enforce it";
+}
+
+int policy_check_enforceable(const Policy *p, bool scope, Error **reterr)
+{
+        _cleanup_problems_ PolicyProblems problems = {};
+        _cleanup_buf_ Buf b = {};
+        _cleanup_free_ char *all = NULL;
+        int r;
+
+        policy_check_consistent(p, &problems);
+        r = policy_problems_to_error(&problems, reterr);
+        if (r < 0)
+                return r;
+        for (int k = 0; k < _POLICY_KEY_MAX; k++) {
+                _cleanup_free_ char *text = key_text(p, k);
+                const char *why = without_force(p, k);
+
+                if (!text)
+                        return error_set(reterr, -ENOMEM, "out of memory");
+                if (why)
+                        refuse(&b, text, why);
+                if (scope && (why = beyond_scope(p, k)))
+                        refuse(&b, text, why);
+                if (!scope && k == FILES_ROOT && streq(policy_string(p, k), "/"))
+                        refuse(&b, text, "this is for --unit=scope alone");
+        }
+        if (b.error == 0 && b.size == 0)
+                return 0;
+        all = buf_take_string(&b);
+        return error_set(reterr, all ? -EOPNOTSUPP : -ENOMEM, "%s", all ? all : "out of memory");
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "policy/filter-compile.h"
+#include "policy/policy-checks.h"
+#include "policy/policy-keys.h"
+#include "policy/policy-suggest.h"
+
+#define KIB(n) (UINT64_C(n) << 10)
+#define MIB(n) (UINT64_C(n) << 20)
+#define TIB(n) (UINT64_C(n) << 40)
+#define USEC(seconds) (UINT64_C(seconds) * 1000000)
+
+static const char *const boundary_names[] = { [BOUNDARY_KERNEL] = "kernel" };
+static const char *const egress_names[] = {
+        [EGRESS_OPEN] = "open",
+        [EGRESS_ADDRESSES] = "addresses",
+        [EGRESS_FILTERED] = "filtered",
+        [EGRESS_NONE] = "none",
+};
+static const char *const on_denied_names[] = { [ON_DENIED_ERRNO] = "errno", [ON_DENIED_KILL] = "kill" };
+static const char *const arguments_names[] = {
+        [ARGUMENTS_NONE] = "none",
+        [ARGUMENTS_FIRST] = "first",
+        [ARGUMENTS_ALL] = "all",
+};
+
+const char *const policy_order_texts[_POLICY_ORDER_MAX] = {
+        [POLICY_ORDER_FIXED] = "A caller cannot change it.",
+        [POLICY_ORDER_LOWER] = "A caller may ask for less.",
+        [POLICY_ORDER_HIGHER] = "A caller may ask for a later name of the list.",
+        [POLICY_ORDER_SUBSET] = "A caller may leave items out.",
+        [POLICY_ORDER_SUPERSET] = "A caller may add items.",
+};
+
+/* Zero is nowhere a valid size of a file system or a count of inodes: tmpfs takes it for "without limit". */
+const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
+        [POLICY_DESCRIPTION] = {
+                .section = "Policy", .name = "Description", .type = POLICY_TYPE_STRING,
+                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_OWN, .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
+                .max = 256, .syntax = "TEXT",
+                .doc = "One line that says what the policy is for; \"agentbox policy list\" shows it.",
+        },
+        [POLICY_EXTENDS] = {
+                .section = "Policy", .name = "Extends", .type = POLICY_TYPE_STRING,
+                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_OWN, .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
+                .max = 64, .check = policy_check_policy_name, .syntax = "POLICY",
+                .doc = "The policy that this one starts from, with that policy's own Extends= and drop-ins. Single "
+                       "values given here replace inherited ones, lists grow; an empty value goes back to the default.",
+        },
+        [POLICY_BOUNDARY] = {
+                .section = "Policy", .name = "Boundary", .type = POLICY_TYPE_ENUM,
+                .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE | POLICY_BY_SHIM,
+                .fallback = "kernel", .names = boundary_names, .n_names = ELEMENTSOF(boundary_names),
+                .doc = "What stands between the workload and the host: the shared kernel's own walls.",
+        },
+
+        [FILES_ROOT] = {
+                .section = "Files", .name = "Root", .type = POLICY_TYPE_STRING,
+                .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
+                .fallback = "host-usr", .max = 4095, .check = policy_check_root, .syntax = "host-usr|PATH",
+                .doc = "What the workload sees as its file tree. host-usr: an empty root with the host's programs and "
+                       "libraries (/usr and its usual links), the loader's cache, CA certificates and time zones, "
+                       "read-only, and a synthetic /etc. A path: a directory or disk image. \"/\" stands for the host's "
+                       "own tree, without any wall of files: for --unit=scope alone, which can have no other.",
+        },
+        [FILES_EXPOSE] = {
+                .section = "Files", .name = "Expose", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
+                .by = POLICY_BY_SERVICE, .max = 4095, .check = policy_check_expose, .syntax = "PATH...",
+                .doc = "Paths of the host that the workload may read besides what Root= brings. Never writable. Paths "
+                       "that hold secrets or sockets of the host, and their parents, are refused.",
+        },
+        [FILES_WORKSPACE] = {
+                .section = "Files", .name = "Workspace", .type = POLICY_TYPE_STRING,
+                .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
+                .fallback = "/workspace", .max = 255, .check = policy_check_workspace, .syntax = "PATH",
+                .doc = "The writable directory in which the workload starts; in memory, gone when the run ends.",
+        },
+        [FILES_WORKSPACE_SIZE] = {
+                .section = "Files", .name = "WorkspaceSize", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE,
+                .fallback = "256M", .min = KIB(64), .max = TIB(1),
+                .doc = "Bytes that the workspace can hold. What is written there counts against Memory= too.",
+        },
+        [FILES_WORKSPACE_INODES] = {
+                .section = "Files", .name = "WorkspaceInodes", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE,
+                .fallback = "64K", .min = 16, .max = MIB(64), .syntax = "COUNT",
+                .doc = "Files and directories that the workspace can hold.",
+        },
+        [FILES_TMP_SIZE] = {
+                .section = "Files", .name = "TmpSize", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE,
+                .fallback = "64M", .min = KIB(64), .max = TIB(1),
+                .doc = "Bytes that /tmp and /var/tmp can hold, each. Counts against Memory= too.",
+        },
+        [FILES_SHM_SIZE] = {
+                .section = "Files", .name = "ShmSize", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE,
+                .fallback = "64M", .min = KIB(64), .max = TIB(1),
+                .doc = "Bytes of shared memory files (/dev/shm). Counts against Memory= too.",
+        },
+        [FILES_COPY_OUT_SIZE] = {
+                .section = "Files", .name = "CopyOutSize", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_BROKER | POLICY_BY_CLI | POLICY_BY_SCOPE,
+                .fallback = "256M", .min = 0, .max = TIB(1),
+                .pending = "copying results out of the workspace is not part of this version",
+                .doc = "Bytes that --out may copy out of the workspace in all.",
+        },
+        [FILES_COPY_OUT_FILES] = {
+                .section = "Files", .name = "CopyOutFiles", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_BROKER | POLICY_BY_CLI | POLICY_BY_SCOPE,
+                .fallback = "64K", .min = 0, .max = MIB(64), .syntax = "COUNT",
+                .pending = "copying results out of the workspace is not part of this version",
+                .doc = "Files and directories that --out may copy out of the workspace in all.",
+        },
+
+        [ENVIRONMENT_SET] = {
+                .section = "Environment", .name = "Set", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_NEVER,
+                .by = POLICY_BY_SHIM | POLICY_BY_SCOPE, .max = 32768, .check = policy_check_set,
+                .syntax = "NAME=VALUE",
+                .doc = "A variable of the workload's environment, one a line, no quotes. PATH, HOME, USER, LOGNAME, "
+                       "SHELL, LANG, TMPDIR and on a terminal TERM are always there; Set= overrides them.",
+        },
+        [ENVIRONMENT_PASS] = {
+                .section = "Environment", .name = "Pass", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
+                .by = POLICY_BY_CLI | POLICY_BY_SHIM | POLICY_BY_SCOPE, .max = 128, .check = policy_check_pass,
+                .syntax = "NAME...",
+                .doc = "Variables that are taken over from the caller's environment where they are set there. Nothing "
+                       "else of it gets in.",
+        },
+
+        [NETWORK_EGRESS] = {
+                .section = "Network", .name = "Egress", .type = POLICY_TYPE_ENUM,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_SERVICE | POLICY_BY_BROKER,
+                .fallback = "filtered", .names = egress_names, .n_names = ELEMENTSOF(egress_names),
+                .doc = "Where the workload's packets may go. filtered: only where a rule of Allow= says, by name or "
+                       "address. none: nowhere, there is no network but its own loopback. addresses: the host's network, "
+                       "to the addresses of Allow=. open: the host's network, everywhere. The cloud metadata "
+                       "addresses can be reached under none of them.",
+        },
+        [NETWORK_ALLOW] = {
+                .section = "Network", .name = "Allow", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_RULES,
+                .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE | POLICY_BY_WARDEN, .max = 512, .check = policy_check_allow,
+                .syntax = "RULE",
+                .doc = "One destination that may be reached. With Egress=filtered: \"tls NAME[:PORT]\", \"http "
+                       "NAME[:PORT]\", \"tcp NAME:PORT\", \"tcp ADDRESS[/LEN]:PORT\", or \"@SET\" for the rules of "
+                       "/etc/agentbox/allow.d/SET.list. NAME may start with \"*.\". Options behind a rule: ech=allow "
+                       "(tls), private=allow (names), peer-first (tcp). With Egress=addresses: addresses and "
+                       "prefixes without ports, or \"@SET\".",
+        },
+        [NETWORK_EGRESS_BYTES] = {
+                .section = "Network", .name = "EgressBytes", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_WARDEN,
+                .min = 0, .max = UINT64_MAX >> 1,
+                .pending = "counting bytes needs the warden, which is not part of this version",
+                .doc = "Bytes that the workload may send out in all.",
+        },
+        [NETWORK_CONNECTIONS] = {
+                .section = "Network", .name = "Connections", .type = POLICY_TYPE_NUMBER,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_WARDEN,
+                .min = 1, .max = 1000000,
+                .pending = "counting connections needs the warden, which is not part of this version",
+                .doc = "Connections to the outside that may be open at a time.",
+        },
+
+        [LIMITS_CPU_QUOTA] = {
+                .section = "Limits", .name = "CPUQuota", .type = POLICY_TYPE_PERCENT,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .fallback = "100%", .min = 1, .max = 819200,
+                .doc = "Processor time, in percent of one processor.",
+        },
+        [LIMITS_MEMORY] = {
+                .section = "Limits", .name = "Memory", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .fallback = "256M", .min = MIB(4), .max = TIB(64),
+                .doc = "Memory of all processes together, with the files of workspace, /tmp and /dev/shm. No swap. "
+                       "The run is killed as a whole where it needs more.",
+        },
+        [LIMITS_TASKS] = {
+                .section = "Limits", .name = "Tasks", .type = POLICY_TYPE_NUMBER,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .fallback = "64", .min = 1, .max = 4194304,
+                .doc = "Processes and threads at a time.",
+        },
+        [LIMITS_RUNTIME] = {
+                .section = "Limits", .name = "Runtime", .type = POLICY_TYPE_TIME,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .fallback = "60s", .min = 1000, .max = USEC(604800),
+                .doc = "How long the run may take; then it is killed and its exit status is 124. There is no way to "
+                       "say \"without limit\": a week is the most.",
+        },
+        [LIMITS_OPEN_FILES] = {
+                .section = "Limits", .name = "OpenFiles", .type = POLICY_TYPE_NUMBER,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .fallback = "1024", .min = 16, .max = MIB(1), .syntax = "COUNT",
+                .doc = "File descriptors of each process.",
+        },
+        [LIMITS_FILE_SIZE] = {
+                .section = "Limits", .name = "FileSize", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .min = KIB(4), .max = TIB(64),
+                .doc = "Bytes of the largest file that can be written. Below 256M some linkers fail.",
+        },
+        [LIMITS_OUTPUT] = {
+                .section = "Limits", .name = "Output", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_CLI | POLICY_BY_BROKER | POLICY_BY_SCOPE,
+                .fallback = "64M", .min = KIB(1), .max = TIB(1),
+                .doc = "Bytes of standard output and standard error together. The run is killed where it prints more.",
+        },
+        [LIMITS_IO_WEIGHT] = {
+                .section = "Limits", .name = "IOWeight", .type = POLICY_TYPE_NUMBER,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .min = 1, .max = 10000,
+                .doc = "Share of the disks' time against other units, which have 100.",
+        },
+        [LIMITS_CORE_SIZE] = {
+                .section = "Limits", .name = "CoreSize", .type = POLICY_TYPE_SIZE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .fallback = "0", .min = 0, .max = TIB(1),
+                .doc = "Bytes of a core dump that a crash may leave.",
+        },
+
+        [SYSCALLS_PROFILE] = {
+                .section = "Syscalls", .name = "Profile", .type = POLICY_TYPE_ENUM,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_SERVICE | POLICY_BY_SHIM | POLICY_BY_SCOPE,
+                .fallback = "default", .names = filter_profile_names, .n_names = _FILTER_PROFILE_MAX,
+                .doc = "The set of system calls to start from. jit: for runtimes that compile while they run. build: "
+                       "for compilers and their tools. default: for programs and scripts. strict: the smallest set; "
+                       "nothing that the run has written can be executed.",
+        },
+        [SYSCALLS_ALLOW] = {
+                .section = "Syscalls", .name = "Allow", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
+                .by = POLICY_BY_SERVICE | POLICY_BY_SHIM | POLICY_BY_SCOPE, .max = 64,
+                .check = policy_check_syscall_allow, .syntax = "NAME|@GROUP...",
+                .doc = "System calls allowed on top of the profile. Those that open a way out of every sandbox cannot "
+                       "be named.",
+        },
+        [SYSCALLS_DENY] = {
+                .section = "Syscalls", .name = "Deny", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_SUPERSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
+                .by = POLICY_BY_SERVICE | POLICY_BY_SHIM | POLICY_BY_SCOPE, .max = 64,
+                .check = policy_check_syscall_deny, .syntax = "NAME|@GROUP...",
+                .doc = "System calls refused, whatever the profile and Allow= say.",
+        },
+        [SYSCALLS_ON_DENIED] = {
+                .section = "Syscalls", .name = "OnDenied", .type = POLICY_TYPE_ENUM,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_SERVICE | POLICY_BY_SHIM | POLICY_BY_SCOPE,
+                .fallback = "errno", .names = on_denied_names, .n_names = ELEMENTSOF(on_denied_names),
+                .doc = "What a refused system call gets: an error number, or the death of its process.",
+        },
+
+        [AUDIT_ARGUMENTS] = {
+                .section = "Audit", .name = "Arguments", .type = POLICY_TYPE_ENUM,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
+                .fallback = "first", .names = arguments_names, .n_names = ELEMENTSOF(arguments_names),
+                .doc = "How much of the command line the journal keeps: nothing, the program's name, or all of it.",
+        },
+        [AUDIT_ALLOWED_EGRESS] = {
+                .section = "Audit", .name = "AllowedEgress", .type = POLICY_TYPE_BOOL,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_WARDEN | POLICY_BY_SCOPE,
+                .fallback = "yes", .max = 1,
+                .pending = "egress records need the warden, which is not part of this version",
+                .doc = "Whether connections that were allowed are recorded too. Denied ones always are.",
+        },
+        [AUDIT_DENIED_SYSCALLS] = {
+                .section = "Audit", .name = "DeniedSyscalls", .type = POLICY_TYPE_BOOL,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_WARDEN | POLICY_BY_SCOPE,
+                .fallback = "yes", .max = 1,
+                .pending = "records of system calls need the warden, which is not part of this version",
+                .doc = "Whether refused system calls that point to an attack are recorded.",
+        },
+
+        [ACCESS_USERS] = {
+                .section = "Access", .name = "Users", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
+                .by = POLICY_BY_BROKER | POLICY_BY_SCOPE, .max = 64, .check = policy_check_account,
+                .syntax = "USER...",
+                .doc = "Users who may ask for this policy. Without Users= and Groups=: the members of the group agentbox. "
+                       "root always may.",
+        },
+        [ACCESS_GROUPS] = {
+                .section = "Access", .name = "Groups", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
+                .by = POLICY_BY_BROKER | POLICY_BY_SCOPE, .max = 64, .check = policy_check_account,
+                .syntax = "GROUP...",
+                .doc = "Groups whose members may ask for this policy; see Users=.",
+        },
+        [ACCESS_TIGHTEN] = {
+                .section = "Access", .name = "Tighten", .type = POLICY_TYPE_BOOL,
+                .order = POLICY_ORDER_FIXED, .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
+                .fallback = "yes", .max = 1,
+                .doc = "Whether a caller may make limits smaller and lists shorter for one run (--set, --timeout).",
+        },
+};
+
+static_assert(ELEMENTSOF(policy_keys) == _POLICY_KEY_MAX, "a row for each key");
+static_assert(_POLICY_KEY_MAX == 37, "a key was added or dropped: look at its row, the shipped policies and the golden files");
+
+static const char *const sections[] = { "Policy",   "Files", "Environment", "Network",
+                                        "Limits", "Syscalls", "Audit", "Access" };
+
+int policy_key_find(const char *section, const char *name)
+{
+        for (int k = 0; k < _POLICY_KEY_MAX; k++)
+                if (streq(policy_keys[k].section, section) && streq(policy_keys[k].name, name))
+                        return k;
+        return -ENOENT;
+}
+
+bool policy_section_known(const char *section)
+{
+        for (size_t i = 0; i < ELEMENTSOF(sections); i++)
+                if (streq(sections[i], section))
+                        return true;
+        return false;
+}
+
+const char *policy_section_suggest(const char *section)
+{
+        return policy_suggest(section, sections, ELEMENTSOF(sections));
+}
+
+const char *policy_key_suggest(const char *section, const char *name)
+{
+        const char *names[_POLICY_KEY_MAX];
+        size_t n = 0;
+
+        for (int k = 0; k < _POLICY_KEY_MAX; k++)
+                if (streq(policy_keys[k].section, section))
+                        names[n++] = policy_keys[k].name;
+        return policy_suggest(name, names, n);
+}
