@@ -412,17 +412,41 @@ int policy_load_text(const char *file, const char *text, size_t size, const char
         return loading_finish(&l, r, ret, reterr);
 }
 
+/* What a file extends may lie beside it, not installed yet. */
+static int dirs_with_own(const char *path, const char *const *dirs, char **ret_own, const char ***ret)
+{
+        const char *slash = strrchr(path, '/');
+        _cleanup_free_ char *own = slash ? strndup(path, MAX2((size_t) (slash - path), (size_t) 1)) : strdup(".");
+        const char **all;
+        size_t n = 0;
+
+        while (dirs[n])
+                n++;
+        all = own ? reallocarray(NULL, n + 2, sizeof(*all)) : NULL;
+        if (!all)
+                return -ENOMEM;
+        all[0] = own;
+        memcpy(all + 1, dirs, (n + 1) * sizeof(*all));
+        *ret_own = TAKE_PTR(own);
+        *ret = all;
+        return 0;
+}
+
 int policy_load_file(const char *path, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr)
 {
-        _cleanup_free_ char *text = NULL;
+        _cleanup_free_ char *text = NULL, *own = NULL;
+        _cleanup_free_ const char **all = NULL;
         size_t size;
         int r = read_file(path, POLICY_FILE_SIZE_MAX, &text, &size);
 
         if (r == -EFBIG)
                 return error_set(reterr, -EINVAL, "%s:1:1: the file is larger than %uK", path, POLICY_FILE_SIZE_MAX / 1024);
         if (r < 0)
-                return error_set(reterr, r, "%s: cannot be read: %s", path, strerror(-r));
-        return policy_load_text(path, text, size, dirs, allow_dir, ret, reterr);
+                return error_set(reterr, r, "%s:1:1: cannot be read: %s", path, strerror(-r));
+        r = dirs_with_own(path, dirs ? dirs : policy_standard_dirs, &own, &all);
+        if (r < 0)
+                return error_set(reterr, r, "out of memory");
+        return policy_load_text(path, text, size, all, allow_dir, ret, reterr);
 }
 
 int policy_check_drop_in(const char *path, Error **reterr)

@@ -114,7 +114,8 @@ bool policy_is_set(const Policy *p, PolicyKey key);
  * Errors: all of them at once, each a line FILE:LINE:COLUMN: message. -ENOENT: no such policy, -EINVAL: it is not valid. */
 int policy_load(const char *name, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr);
 
-/* The same for a file of any name and place; its drop-ins are not looked for. What the file extends is looked up in dirs. */
+/* The same for a file of any name and place; its drop-ins are not looked for. What the file extends is looked up beside it first,
+ * then in dirs. */
 int policy_load_file(const char *path, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr);
 /* The same for a text; file is how errors call it. */
 int policy_load_text(const char *file, const char *text, size_t size, const char *const *dirs, const char *allow_dir, Policy **ret,
