@@ -1,24 +1,32 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
-/* agentbox-exec WORKSPACE [ABSTRACT-NAME]: the last trusted code before the workload, first process of a run's unit.
+/* agentbox-exec WORKSPACE [ABSTRACT-NAME]
  *
- * uid           the run's own dynamic uid, never changed here; no capability is needed, all that are found are dropped
- * descriptors   0: the channel to the broker, a SOCK_SEQPACKET socket; 1, 2: /dev/null. Others are reported and closed.
- *               The workload gets 0, 1 and 2 of the RunSpec and no other.
- * system calls  before the filter, besides what a static C program needs to start: close_range, prctl, prlimit64, statfs,
- *               readlink, readlinkat, getdents64, newfstatat, fstat, uname, getgroups, getpid, getsid, setsid, umask, capget,
- *               capset, rt_sigaction, rt_sigprocmask, setsockopt, getsockopt, sendmsg, recvmsg, fcntl, pread64, dup2, ioctl,
- *               openat, openat2, fchdir, mmap, munmap, mprotect, clone, wait4, poll, unlinkat, getrandom,
- *               landlock_create_ruleset, landlock_add_rule, landlock_restrict_self, seccomp;
- *               tried, and refused with good reason: socket, bind, listen, getsockname, connect, keyctl, mount, umount2,
- *               setresuid, unshare. Once the filter is loaded: execve; where that fails sendmsg and exit_group.
- * trusts        the kernel, and the RunSpec: whoever holds the other end of the channel decides what runs
- * must          attest before it receives; drop everything before execve; report each failure by its stage
- * must not      execute anything without a RunSpec; read a policy, a configuration or its environment (it only reports that);
- *               speak to anybody but the broker; leave a process, a file, a descriptor or a mapping behind
+ * The last trusted code before the workload, first process of a run's unit.
  *
- * Stages: attest, receive, stdio, tty, cwd, capabilities, landlock, seccomp, execve (enum ExecStage). The first that fails
- * sends one ExecFailure and ends the process. The closing of "executed" without such a message means that the workload runs.
+ * uid            the run's own dynamic uid, never changed here; no capability is needed, and all that are
+ *                found are dropped
+ * descriptors    0: the channel to the broker, a SOCK_SEQPACKET socket; 1, 2: /dev/null. Others are reported
+ *                and closed. The workload gets 0, 1 and 2 of the RunSpec and no other.
+ * system calls   what a static C program needs to start (brk, arch_prctl, set_tid_address, set_robust_list,
+ *                rseq, prlimit64, readlink, getrandom, mprotect), then
+ *                openat, openat2, close, close_range, read, pread64, fcntl, dup2, getdents64, newfstatat,
+ *                statfs, readlinkat, unlinkat, fchdir, umask, ioctl, poll, mmap, munmap, brk, clone, wait4,
+ *                exit_group, rt_sigaction, rt_sigprocmask, clock_gettime, uname, getpid, getgroups, getsid,
+ *                setsid, prctl, capget, capset, getsockopt, setsockopt, sendmsg, recvmsg, seccomp,
+ *                landlock_create_ruleset, landlock_add_rule, landlock_restrict_self; once the filter is
+ *                loaded execve and, where that fails, sendmsg and exit_group.
+ *                Tried, to be refused or not: socket, bind, listen, getsockname, connect; in a child keyctl,
+ *                mount, umount2, setresuid, unshare.
+ * trusts         the kernel, and the RunSpec: whoever holds the other end of the channel decides what runs
+ * must           attest before it receives; drop everything before execve; report each failure by its stage
+ * must not       execute anything without a RunSpec; read a policy or a configuration, or heed its
+ *                environment (it only reports that); speak to anybody but the broker; leave a process, a
+ *                file, a descriptor or a mapping behind
+ *
+ * Stages: attest, receive, stdio, tty, cwd, capabilities, landlock, seccomp, execve (enum ExecStage). The
+ * first that fails sends one ExecFailure and ends the process. The closing of "executed" without such a
+ * message means that the workload runs.
  */
 
 #include <assert.h>
@@ -61,7 +69,8 @@ static int reset_signals(void)
         const uint64_t none = 0;
 
         for (int s = 1; s <= KERNEL_SIGNALS; s++)
-                if (s != SIGKILL && s != SIGSTOP && syscall(SYS_rt_sigaction, s, &standard, NULL, sizeof(none)) < 0)
+                if (s != SIGKILL && s != SIGSTOP &&
+                                syscall(SYS_rt_sigaction, s, &standard, NULL, sizeof(none)) < 0)
                         return -errno;
         return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none)) < 0 ? -errno : 0;
 }
@@ -130,7 +139,8 @@ static int stage_tty(Shim *s)
         return -EBUSY;
 }
 
-/* Nothing but directories beneath the root: no magic link of /proc, which could lead to a descriptor's directory. */
+/* Nothing but directories beneath the root: no magic link of /proc, which could lead to a descriptor's
+ * directory. */
 static int stage_cwd(Shim *s)
 {
         struct open_how how = {
@@ -168,13 +178,14 @@ static int stage_seccomp(Shim *s)
 /* Errors that mean "not in this directory of PATH, but maybe in the next". */
 static bool search_goes_on(int error)
 {
-        return error == ENOENT || error == ENOTDIR || error == EACCES || error == ESTALE || error == ENODEV ||
-                error == ETIMEDOUT;
+        return error == ENOENT || error == ENOTDIR || error == EACCES || error == ESTALE ||
+               error == ENODEV || error == ETIMEDOUT;
 }
 
 static const char *search_path(char *const *env)
 {
-        STRV_FOREACH(i, env) {
+        STRV_FOREACH(i, env)
+        {
                 const char *path = startswith(*i, "PATH=");
 
                 if (path)
@@ -183,8 +194,8 @@ static const char *search_path(char *const *env)
         return DEFAULT_PATH;
 }
 
-/* As execvp(3) does it, but for two things: no shell is tried for a file of unknown format, and no memory is allocated.
- * Returns only where it fails. */
+/* As execvp(3) does it, but for two things: no shell is tried for a file of unknown format, and no memory is
+ * allocated. Returns only where it fails. */
 static int stage_execve(Shim *s)
 {
         const char *command = s->spec.argv[0], *path = search_path(s->spec.env);
@@ -230,7 +241,8 @@ static int (*const stages[_EXEC_STAGE_MAX])(Shim *s) = {
         [EXEC_STAGE_SECCOMP] = stage_seccomp,
         [EXEC_STAGE_EXECVE] = stage_execve,
 };
-static_assert(EXEC_STAGE_ATTEST == 0 && EXEC_STAGE_EXECVE == _EXEC_STAGE_MAX - 1, "the stages run in the enum's order");
+static_assert(EXEC_STAGE_ATTEST == 0 && EXEC_STAGE_EXECVE == _EXEC_STAGE_MAX - 1,
+                "the stages run in the enum's order");
 static_assert(EXEC_STAGE_SECCOMP == EXEC_STAGE_EXECVE - 1, "nothing but execve happens under the filter");
 
 static bool is_channel(int fd)
@@ -239,7 +251,7 @@ static bool is_channel(int fd)
         socklen_t n = sizeof(int);
 
         return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &n) == 0 && domain == AF_UNIX &&
-                getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_SEQPACKET;
+               getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_SEQPACKET;
 }
 
 int main(int argc, char *argv[])

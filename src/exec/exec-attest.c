@@ -15,7 +15,8 @@
 #include "base/parse.h"
 #include "exec/exec.h"
 
-/* What /proc/self/status tells. Every line must be there: a kernel that does not tell cannot be trusted to have done it. */
+/* What /proc/self/status tells. Every line must be there: a kernel that does not tell cannot be trusted to
+ * have done it. */
 static const struct StatusLine {
         const char *key;
         unsigned base;
@@ -67,7 +68,7 @@ static int attest_status(Attest *a)
         _cleanup_free_ char *text = NULL;
         char *rest, *line;
         uint32_t seen = 0;
-        int r = read_file("/proc/self/status", 64 * 1024, &text, NULL);
+        int r = read_file("/proc/self/status", 65536, &text, NULL);
 
         if (r < 0)
                 return r;
@@ -163,7 +164,8 @@ static int attest_limits(Attest *a)
 
                 if (prlimit(0, i, NULL, &l) < 0)
                         return -errno;
-                a->limits[a->n_limits++] = (AttestLimit){ .resource = i, .soft = l.rlim_cur, .hard = l.rlim_max };
+                a->limits[a->n_limits++] =
+                                (AttestLimit){ .resource = i, .soft = l.rlim_cur, .hard = l.rlim_max };
         }
         return 0;
 }
@@ -192,7 +194,8 @@ static int attest_environment(Attest *a)
 {
         size_t n = 0;
 
-        STRV_FOREACH(i, environ) {
+        STRV_FOREACH(i, environ)
+        {
                 if (n++ >= ATTEST_LIST_MAX)
                         break;
                 if (strv_extend(&a->environ_, *i) < 0)
@@ -247,7 +250,13 @@ static int attest_flags(Attest *a)
 int exec_attest(const char *workspace, const char *abstract_name, Attest *ret)
 {
         static int (*const steps[])(Attest *) = {
-                attest_status, attest_namespaces, attest_limits, attest_groups, attest_environment, attest_texts, attest_flags,
+                attest_status,
+                attest_namespaces,
+                attest_limits,
+                attest_groups,
+                attest_environment,
+                attest_texts,
+                attest_flags,
         };
         _cleanup_(attest_done) Attest a = {};
         int r;

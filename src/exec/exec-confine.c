@@ -9,9 +9,10 @@
 #include "exec/exec.h"
 
 #define CAPABILITIES_MAX 64 /* the width of a set in the kernel's interface */
-#define SECUREBITS_WANTED                                                                                           \
-        (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED |            \
-                        SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
+#define SECUREBITS_WANTED                                                                                \
+        (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | \
+                        SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |                          \
+                        SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
 static void cap_freep(cap_t *c)
 {
@@ -19,8 +20,8 @@ static void cap_freep(cap_t *c)
                 cap_free(*c);
 }
 
-/* In force only where the process may still change them. Where it may not, it has no capability that they could limit
- * either, and no_new_privs keeps it so. */
+/* In force only where the process may still change them. Where it may not, it has no capability that they
+ * could limit either, and no_new_privs keeps it so. */
 static int lock_securebits(cap_t now)
 {
         cap_flag_value_t may;

@@ -9,7 +9,8 @@
 
 #include "exec/exec.h"
 
-/* The kernel's interface, spelt out: the headers that this is built with may know less than the kernel it runs on. */
+/* The kernel's interface, spelt out: the headers that this is built with may know less than the kernel it
+ * runs on. */
 #define LANDLOCK_VERSION (1u << 0)
 #define LANDLOCK_PATH_BENEATH 1
 enum {
@@ -40,7 +41,7 @@ typedef struct __attribute__((packed)) PathBeneath {
 /* What each version of the interface brought. */
 static const struct LandlockAbi {
         int version;
-        uint64_t fs;     /* rights known from here on */
+        uint64_t fs; /* rights known from here on */
         uint64_t scopes;
         size_t attr_size;
 } abis[] = {
@@ -54,7 +55,14 @@ static const struct LandlockAbi {
 
 /* Devices that programs write to. Those that the root does not have are left out. */
 static const char *const devices[] = {
-        "/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
+        "/dev/null",
+        "/dev/zero",
+        "/dev/full",
+        "/dev/random",
+        "/dev/urandom",
+        "/dev/tty",
+        "/dev/ptmx",
+        "/dev/pts",
 };
 
 typedef struct Ruleset {
@@ -107,7 +115,8 @@ static Relation relation(const Ruleset *s, const char *path)
         size_t n = strlen(path);
         Relation found = APART;
 
-        STRV_FOREACH(w, s->writable) {
+        STRV_FOREACH(w, s->writable)
+        {
                 if (streq(*w, path))
                         return SAME;
                 if (strncmp(*w, path, n) == 0 && (*w)[n] == '/')
@@ -116,8 +125,9 @@ static Relation relation(const Ruleset *s, const char *path)
         return found;
 }
 
-/* Rights add up along a path and cannot be taken away again further down. So "execute everywhere but beneath the writable
- * paths" is: beneath each neighbour of the writable paths and of the directories above them. path ends in a slash. */
+/* Rights add up along a path and cannot be taken away again further down. So "execute everywhere but beneath
+ * the writable paths" is: beneath each neighbour of the writable paths and of the directories above them.
+ * path ends in a slash. */
 static int allow_execute_beside(const Ruleset *s, const char *path)
 {
         int fd = open_plain(AT_FDCWD, path, O_RDONLY | O_DIRECTORY), r = 0;
@@ -147,7 +157,8 @@ static int allow_execute_beside(const Ruleset *s, const char *path)
                         r = allow_execute_beside(s, below);
                         break;
                 case APART:
-                        /* A symbolic link has no rights of its own, and what cannot be opened cannot be executed. */
+                        /* A symbolic link has no rights of its own, and what cannot be opened cannot be
+                         * executed. */
                         c = open_plain(dirfd(d), e->d_name, O_PATH);
                         r = c < 0 ? 0 : allow_fd(s, c, FS_EXECUTE);
                         break;
@@ -161,7 +172,8 @@ static int allow_writable(const Ruleset *s)
 {
         int r;
 
-        STRV_FOREACH(w, s->writable) {
+        STRV_FOREACH(w, s->writable)
+        {
                 r = allow_path(s, *w, ~(uint64_t) (FS_EXECUTE | FS_MAKE_CHAR | FS_MAKE_BLOCK));
                 if (r < 0)
                         return r;
@@ -171,7 +183,8 @@ static int allow_writable(const Ruleset *s)
                 if (r < 0 && r != -ENOENT && r != -ELOOP && r != -EACCES)
                         return r;
         }
-        /* A terminal that came with the RunSpec lies on a mount of the caller: /dev/stdout would not open again. */
+        /* A terminal that came with the RunSpec lies on a mount of the caller: /dev/stdout would not open
+         * again. */
         for (int fd = 0; fd < 3; fd++) {
                 struct stat st;
 
@@ -208,7 +221,8 @@ int exec_confine_landlock(const RunSpec *spec)
         RulesetAttr attr = {};
         int r;
 
-        /* The broker judged what was attested; another answer now means that something is wrong with one of the two. */
+        /* The broker judged what was attested; another answer now means that something is wrong with one of
+         * the two. */
         if ((uint32_t) (version < 0 ? 0 : version) != spec->landlock_abi)
                 return -ESTALE;
         for (size_t i = 0; i < ELEMENTSOF(abis); i++)
@@ -223,7 +237,8 @@ int exec_confine_landlock(const RunSpec *spec)
         fd = (int) syscall(SYS_landlock_create_ruleset, &attr, abi->attr_size, 0);
         if (fd < 0)
                 return -errno;
-        r = add_rules(&(Ruleset){ fd, attr.handled_access_fs, spec->landlock_write }, spec->landlock_exec_written);
+        r = add_rules(&(Ruleset){ fd, attr.handled_access_fs, spec->landlock_write },
+                        spec->landlock_exec_written);
         if (r < 0)
                 return r;
         return syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;

@@ -42,10 +42,13 @@ static int probe_socket(void)
 
 static struct sockaddr_in address(uint32_t host, uint16_t port)
 {
-        return (struct sockaddr_in){ .sin_family = AF_INET, .sin_addr.s_addr = htonl(host), .sin_port = htons(port) };
+        return (struct sockaddr_in){
+                .sin_family = AF_INET, .sin_addr.s_addr = htonl(host), .sin_port = htons(port)
+        };
 }
 
-static void connect_begin(Attempts *t, int32_t *probes, AttestProbe probe, const struct sockaddr_in *to, int listener)
+static void connect_begin(
+                Attempts *t, int32_t *probes, AttestProbe probe, const struct sockaddr_in *to, int listener)
 {
         int fd = probe_socket();
 
@@ -143,13 +146,14 @@ typedef struct Board {
 
 static int trial_keyring(Board *b)
 {
-        long n = syscall(SYS_keyctl, KEYCTL_DESCRIBE, KEY_SPEC_SESSION_KEYRING, b->keyring, sizeof(b->keyring) - 1);
+        long n = syscall(SYS_keyctl, KEYCTL_DESCRIBE, KEY_SPEC_SESSION_KEYRING, b->keyring,
+                        sizeof(b->keyring) - 1);
 
         b->keyring_error = n < 0 ? errno : 0;
         return 0;
 }
 
-static int trial_mount(Board *b)
+static int trial_mount(_unused_ Board *b)
 {
         if (mount("tmpfs", "/tmp", "tmpfs", 0, NULL) < 0)
                 return errno;
@@ -157,18 +161,19 @@ static int trial_mount(Board *b)
         return 0;
 }
 
-static int trial_setuid(Board *b)
+static int trial_setuid(_unused_ Board *b)
 {
         /* Not by glibc's function: that is the same call, with a walk over threads around it. */
         return syscall(SYS_setresuid, 0, 0, 0) < 0 ? errno : 0;
 }
 
-static int trial_unshare(Board *b)
+static int trial_unshare(_unused_ Board *b)
 {
         return unshare(CLONE_NEWUSER) < 0 ? errno : 0;
 }
 
-/* A new user namespace would change what the others mean: it is last. The child's first trial is the one with no probe of its own. */
+/* A new user namespace would change what the others mean: it is last. The child's first trial is the one
+ * with no probe of its own. */
 static const struct Trial {
         int probe;
         int (*attempt)(Board *b);
@@ -291,7 +296,10 @@ static int32_t probe_abstract(const char *name)
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return errno;
-        return connect(fd, (struct sockaddr *) &a, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)) < 0 ? errno : 0;
+        return connect(fd, (struct sockaddr *) &a,
+                               (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)) < 0
+                               ? errno
+                               : 0;
 }
 
 static int32_t probe_mprotect(void)
@@ -327,9 +335,12 @@ static int probe_files(const char *workspace, Attest *a)
                 AttestProbe probe;
                 const char *directory;
         } writes[] = {
-                { PROBE_WRITE_ROOT, "/" },         { PROBE_WRITE_USR, "/usr" },
-                { PROBE_WRITE_ETC, "/etc" },       { PROBE_WRITE_WORKSPACE, workspace },
-                { PROBE_WRITE_TMP, "/tmp" },       { PROBE_WRITE_SHM, "/dev/shm" },
+                { PROBE_WRITE_ROOT, "/" },
+                { PROBE_WRITE_USR, "/usr" },
+                { PROBE_WRITE_ETC, "/etc" },
+                { PROBE_WRITE_WORKSPACE, workspace },
+                { PROBE_WRITE_TMP, "/tmp" },
+                { PROBE_WRITE_SHM, "/dev/shm" },
         };
         char name[64];
         uint64_t random;

@@ -21,7 +21,8 @@ int exec_channel_send(int channel, const Buf *message)
         return (size_t) n == message->size ? 0 : -EIO;
 }
 
-/* Exactly one control message, with exactly RUNSPEC_FDS descriptors. Whatever came is closed where that is not so. */
+/* Exactly one control message, with exactly RUNSPEC_FDS descriptors. Whatever came is closed where that is
+ * not so. */
 static int take_fds(struct msghdr *m, int ret[RUNSPEC_FDS])
 {
         int fds[RUNSPEC_FDS] = {};
@@ -63,7 +64,9 @@ int exec_receive(int channel, RunSpec *ret, ExecFds *ret_fds)
                 struct cmsghdr align;
         } control;
         struct iovec v = { .iov_base = payload, .iov_len = sizeof(payload) };
-        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct msghdr m = {
+                .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         _cleanup_free_ void *data = NULL;
         int fds[RUNSPEC_FDS], r;
         size_t size = 0;

@@ -5,10 +5,11 @@
 #include "wire/attest.h"
 #include "wire/runspec.h"
 
-/* The parts of agentbox-exec. All return 0 or a negative errno unless said otherwise, and none prints anything. */
+/* The parts of agentbox-exec. All return 0 or a negative errno unless said otherwise, and none prints
+ * anything. */
 
-/* exec-attest.c: collects the facts and the probes, and closes every descriptor beyond 2 on the way (after having noted
- * it). abstract_name: see PROBE_ABSTRACT_UNIX, or NULL. */
+/* exec-attest.c: collects the facts and the probes, and closes every descriptor beyond 2 on the way (after
+ * having noted it). abstract_name: see PROBE_ABSTRACT_UNIX, or NULL. */
 int exec_attest(const char *workspace, const char *abstract_name, Attest *ret);
 
 /* exec-probe.c: fills a->probes, a->keyring and a->keyring_error. No child of it is left when it returns. */

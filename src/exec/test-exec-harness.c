@@ -12,9 +12,11 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -53,30 +55,25 @@ static void loopback_up(void)
         close(fd);
 }
 
-static void own_namespaces(void)
+static void own_namespaces(bool privileged)
 {
         char map[64];
         unsigned uid = getuid(), gid = getgid();
 
-        if (uid == 0) {
-                check(unshare(CLONE_NEWNET) >= 0, "unshare");
-                return;
+        if (uid != 0) {
+                check(unshare(CLONE_NEWUSER) >= 0, "unshare");
+                write_text("/proc/self/setgroups", "deny");
+                snprintf(map, sizeof(map), "%u %u 1", privileged ? 0 : uid, uid);
+                write_text("/proc/self/uid_map", map);
+                snprintf(map, sizeof(map), "%u %u 1", privileged ? 0 : gid, gid);
+                write_text("/proc/self/gid_map", map);
         }
-        check(unshare(CLONE_NEWUSER | CLONE_NEWNET) >= 0, "unshare");
-        write_text("/proc/self/setgroups", "deny");
-        snprintf(map, sizeof(map), "%u %u 1", uid, uid);
-        write_text("/proc/self/uid_map", map);
-        snprintf(map, sizeof(map), "%u %u 1", gid, gid);
-        write_text("/proc/self/gid_map", map);
+        check(unshare(CLONE_NEWNET | CLONE_NEWNS) >= 0, "unshare");
+        check(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) >= 0, "private mounts");
 }
 
-static void become_unit(const Options *o)
+static void drop_privileges(const Options *o, bool root)
 {
-        sigset_t usr1;
-        bool root = getuid() == 0;
-
-        own_namespaces();
-        loopback_up();
         for (int c = 0; !o->keep_bounding && c < 64; c++)
                 if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0)
                         check(errno == EINVAL && c > 30, "bounding set");
@@ -86,11 +83,57 @@ static void become_unit(const Options *o)
                 check(setresuid(NOBODY, NOBODY, NOBODY) >= 0, "setresuid");
         }
         check(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) >= 0, "no_new_privs");
+}
+
+/* The remount of a user namespace may not clear flags that the mount has: they are named again. */
+static void make_read_only(void)
+{
+        struct statvfs v;
+
+        check(statvfs("/", &v) >= 0, "statvfs");
+        check(mount(NULL, "/", NULL,
+                              MS_REMOUNT | MS_BIND | MS_RDONLY |
+                                              (v.f_flag & (MS_NOSUID | MS_NODEV | MS_NOEXEC)),
+                              NULL) >= 0,
+                        "read-only root");
+}
+
+static void load_lethal_filter(void)
+{
+        static struct sock_filter program[] = {
+                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_keyctl, 4, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mount, 3, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setresuid, 2, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 1, 0),
+                BPF_STMT(BPF_RET | BPF_K, 0x7fff0000 /* SECCOMP_RET_ALLOW */),
+                BPF_STMT(BPF_RET | BPF_K, 0x80000000 /* SECCOMP_RET_KILL_PROCESS */),
+        };
+        const struct sock_fprog p = { .len = ELEMENTSOF(program), .filter = program };
+
+        check(prctl(PR_SET_SECCOMP, 2, &p, 0, 0) >= 0, "filter");
+}
+
+static void become_unit(const Options *o)
+{
+        sigset_t usr1;
+        bool root = getuid() == 0;
+
+        own_namespaces(o->privileged);
+        loopback_up();
+        if (o->root)
+                check(chroot(o->root) >= 0 && chdir("/") >= 0, "chroot");
+        if (o->privileged)
+                make_read_only();
+        else
+                drop_privileges(o, root);
         check(setsid() >= 0, "setsid");
         signal(SIGPIPE, SIG_IGN);
         sigemptyset(&usr1);
         sigaddset(&usr1, SIGUSR1);
         sigprocmask(SIG_BLOCK, &usr1, NULL);
+        if (o->lethal)
+                load_lethal_filter();
 }
 
 static void child(const Harness *h, const Options *o, int channel)
@@ -99,6 +142,7 @@ static void child(const Harness *h, const Options *o, int channel)
         char *const empty[] = { NULL };
         int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+        check(null >= 0, "/dev/null");
         become_unit(o);
         check(close_range(3, ~0u, CLOSE_RANGE_CLOEXEC) >= 0, "close_range");
         check(dup2(channel, 0) >= 0 && dup2(null, 1) >= 0 && dup2(null, 2) >= 0, "dup2");
@@ -108,13 +152,13 @@ static void child(const Harness *h, const Options *o, int channel)
         _exit(98);
 }
 
-bool harness_possible(void)
+static bool namespaces_possible(void)
 {
         pid_t pid = fork();
         int status;
 
         if (pid == 0) {
-                own_namespaces();
+                own_namespaces(false);
                 _exit(0);
         }
         assert_true(pid > 0);
@@ -134,18 +178,25 @@ static void copy_program(const char *from, const char *to)
         free(data);
 }
 
-void harness_init(Harness *h, const char *shim, const char *report)
+int harness_init(Harness *h, int argc, char *argv[])
 {
         *h = (Harness){};
-        h->shim = open(shim, O_PATH | O_CLOEXEC);
+        if (argc != 3)
+                return HARNESS_USAGE;
+        if (!namespaces_possible()) {
+                puts("1..0 # SKIP no namespaces for an ordinary user here");
+                return HARNESS_SKIP;
+        }
+        h->shim = open(argv[1], O_PATH | O_CLOEXEC);
         assert_true(h->shim >= 0);
         h->directory = strdup("/tmp/agentbox-test-exec-XXXXXX");
         assert_non_null(mkdtemp(h->directory));
         assert_int_equal(chmod(h->directory, 0755), 0);
         assert_true(asprintf(&h->report, "%s/report", h->directory) > 0);
-        copy_program(report, h->report);
+        copy_program(argv[2], h->report);
         if (getuid() == 0)
                 assert_int_equal(chown(h->directory, NOBODY, NOBODY), 0);
+        return 0;
 }
 
 void harness_done(Harness *h)
@@ -192,8 +243,10 @@ void harness_attested(const Shim *s, Attest *ret)
 
 RunSpec harness_spec(const Harness *h, const Attest *a, char *const *argv, char *const *env)
 {
-        static const struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, 0x7fff0000 /* SECCOMP_RET_ALLOW */);
-        RunSpec spec = { .n_filter = 1, .landlock_abi = a->landlock_abi > 0 ? (uint32_t) a->landlock_abi : 0 };
+        static const struct sock_filter allow =
+                        BPF_STMT(BPF_RET | BPF_K, 0x7fff0000 /* SECCOMP_RET_ALLOW */);
+        RunSpec spec = { .n_filter = 1,
+                .landlock_abi = a->landlock_abi > 0 ? (uint32_t) a->landlock_abi : 0 };
 
         assert_int_equal(strv_copy(argv, &spec.argv), 0);
         assert_int_equal(strv_copy(env, &spec.env), 0);
@@ -263,8 +316,8 @@ static void drain(int *fd, Buf *b)
         *fd = -1;
 }
 
-/* End of file comes with the execve or the end of the shim, not before and not only when the workload has ended: nothing of
- * its output has been read yet. */
+/* End of file comes with the execve or the end of the shim, not before and not only when the workload has
+ * ended: nothing of its output has been read yet. */
 static void await_executed(Shim *s)
 {
         struct pollfd poller = { .fd = s->executed, .events = POLLIN };
@@ -287,7 +340,8 @@ void harness_finish(Shim *s, Outcome *ret)
         *ret = (Outcome){};
         await_executed(s);
         while (s->out >= 0 || s->err >= 0) {
-                struct pollfd both[] = { { .fd = s->out, .events = POLLIN }, { .fd = s->err, .events = POLLIN } };
+                struct pollfd both[] = { { .fd = s->out, .events = POLLIN },
+                        { .fd = s->err, .events = POLLIN } };
 
                 assert_true(poll(both, 2, PATIENCE_MSEC) > 0);
                 if (both[0].revents)
@@ -316,8 +370,8 @@ void outcome_done(Outcome *o)
         *o = (Outcome){};
 }
 
-static void run(const Harness *h, char *const *argv, char *const *env, void (*change)(RunSpec *, void *), void *userdata,
-                Outcome *ret)
+static void run(const Harness *h, char *const *argv, char *const *env, void (*change)(RunSpec *, void *),
+                void *userdata, Outcome *ret)
 {
         Shim s = harness_start(h, NULL);
         Attest a;
@@ -338,7 +392,39 @@ void harness_run(const Harness *h, char *const *argv, char *const *env, Outcome 
         run(h, argv, env, NULL, NULL, ret);
 }
 
-void harness_run_spec(const Harness *h, void (*change)(RunSpec *, void *), void *userdata, char *const *argv, Outcome *ret)
+void harness_run_spec(const Harness *h, void (*change)(RunSpec *, void *), void *userdata, char *const *argv,
+                Outcome *ret)
 {
         run(h, argv, NULL, change, userdata, ret);
+}
+
+/* ---- asserting ---- */
+
+void assert_exit(const Outcome *o, int status)
+{
+        assert_true(WIFEXITED(o->status));
+        assert_int_equal(WEXITSTATUS(o->status), status);
+}
+
+void assert_failure(const Outcome *o, ExecStage stage, int error, int status)
+{
+        assert_exit(o, status);
+        assert_true(o->has_failure);
+        assert_string_equal(exec_stage_to_string(o->failure.stage), exec_stage_to_string(stage));
+        assert_int_equal(o->failure.error, error);
+        assert_string_equal(o->out ?: "", "");
+}
+
+void assert_line(const Outcome *o, const char *line)
+{
+        const char *at = o->out;
+
+        while (at && *at) {
+                size_t n = strcspn(at, "\n");
+
+                if (n == strlen(line) && memcmp(at, line, n) == 0)
+                        return;
+                at += n + (at[n] == '\n');
+        }
+        fail_msg("no line \"%s\" in:\n%s", line, o->out);
 }

@@ -4,21 +4,25 @@
 #include "wire/attest.h"
 #include "wire/runspec.h"
 
-/* Plays systemd and the broker for one agentbox-exec: a process of another uid (where the test is root; else in a user
- * namespace), in an empty network namespace, with no_new_privs and an empty bounding set, SIGPIPE ignored and SIGUSR1
- * blocked. Everything here asserts: a harness that does not work is a failed test. */
+/* Plays systemd and the broker for one agentbox-exec: a process of another uid (where the test is root; else
+ * in a user namespace), in an empty network namespace, with no_new_privs and an empty bounding set, SIGPIPE
+ * ignored and SIGUSR1 blocked. Everything here asserts: a harness that does not work is a failed test. */
 
 typedef struct Harness {
-        int shim;          /* descriptors of the two programs */
-        char *directory;   /* the workspace, owned by the run's uid; "report" in it is the workload */
+        int shim;        /* descriptors of the two programs */
+        char *directory; /* the workspace, owned by the run's uid; "report" in it is the workload */
         char *report;
 } Harness;
 
 typedef struct Options {
-        bool keep_bounding;  /* leave the bounding set as it is */
-        bool leak;           /* descriptor 40 stays open over the start of the shim */
+        bool privileged; /* root of its (user) namespace with every capability, without no_new_privs; all it
+                            sees is read-only */
+        bool lethal;     /* a filter kills whoever tries keyctl, mount, setresuid or unshare */
+        bool keep_bounding; /* leave the bounding set as it is */
+        const char *root;   /* chroot */
+        bool leak;          /* descriptor 40 stays open over the start of the shim */
         const char *abstract_name;
-        char *const *env;    /* of the shim */
+        char *const *env; /* of the shim */
 } Options;
 
 typedef struct Shim {
@@ -28,17 +32,19 @@ typedef struct Shim {
 } Shim;
 
 typedef struct Outcome {
-        int status;      /* of waitpid() */
+        int status; /* of waitpid() */
         bool has_failure;
         ExecFailure failure;
         char *out, *err;
         size_t n_out;
 } Outcome;
 
-void harness_init(Harness *h, const char *shim, const char *report);
+/* argv: the paths of the two programs. 0: go on. Else the test cannot run and ends with success or failure
+ * as said: an ordinary user may be allowed no namespaces, which is said as a skipped test. */
+#define HARNESS_SKIP 1
+#define HARNESS_USAGE 2
+int harness_init(Harness *h, int argc, char *argv[]);
 void harness_done(Harness *h);
-/* False where this machine lets an ordinary user make no namespaces. */
-bool harness_possible(void);
 
 Shim harness_start(const Harness *h, const Options *o);
 void harness_attested(const Shim *s, Attest *ret);
@@ -54,4 +60,16 @@ void outcome_done(Outcome *o);
 
 /* All of it at once. */
 void harness_run(const Harness *h, char *const *argv, char *const *env, Outcome *ret);
-void harness_run_spec(const Harness *h, void (*change)(RunSpec *, void *), void *userdata, char *const *argv, Outcome *ret);
+void harness_run_spec(const Harness *h, void (*change)(RunSpec *, void *), void *userdata, char *const *argv,
+                Outcome *ret);
+
+/* ---- asserting ---- */
+
+#define STRV(...) ((char *[]){ __VA_ARGS__, NULL })
+#define S(s) ((char *) (s))
+
+void assert_exit(const Outcome *o, int status);
+/* Nothing ran: the failure was reported, the status fits, and there is no output. */
+void assert_failure(const Outcome *o, ExecStage stage, int error, int status);
+/* The workload wrote exactly this line, among others. */
+void assert_line(const Outcome *o, const char *line);

@@ -28,15 +28,16 @@ static void print_strings(char *const *l)
 
 static void print_status(void)
 {
-        static const char *const wanted[] = { "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:", "NoNewPrivs:", "Seccomp:",
-                "SigBlk:", "SigIgn:", "SigCgt:", "Umask:" };
+        static const char *const wanted[] = { "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:",
+                "NoNewPrivs:", "Seccomp:", "SigBlk:", "SigIgn:", "SigCgt:", "Umask:" };
         FILE *f = fopen("/proc/self/status", "re");
         char line[1024];
 
         while (f && fgets(line, sizeof(line), f))
                 for (size_t i = 0; i < ELEMENTSOF(wanted); i++)
                         if (startswith(line, wanted[i]))
-                                printf("%.*s=%s", (int) strlen(wanted[i]) - 1, line, line + strlen(wanted[i]) + 1);
+                                printf("%.*s=%s", (int) strlen(wanted[i]) - 1, line,
+                                                line + strlen(wanted[i]) + 1);
         if (f)
                 fclose(f);
 }
@@ -58,6 +59,7 @@ static void print_state(void)
                 closedir(d);
         printf("\ncwd=%s\n", getcwd(cwd, sizeof(cwd)) ?: "?");
         printf("dumpable=%d\n", prctl(PR_GET_DUMPABLE));
+        printf("securebits=%#x\n", (unsigned) prctl(PR_GET_SECUREBITS));
         printf("leader=%d\n", getsid(0) == getpid());
         printf("terminal=%d\n", tty >= 0);
         printf("nonblock=%d\n", (fcntl(1, F_GETFL) & O_NONBLOCK) != 0);
@@ -96,7 +98,10 @@ static int try_abstract(const char *name)
         int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
         memcpy(a.sun_path + 1, name, n);
-        return connect(fd, (struct sockaddr *) &a, (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)) < 0 ? errno : 0;
+        return connect(fd, (struct sockaddr *) &a,
+                               (socklen_t) (offsetof(struct sockaddr_un, sun_path) + 1 + n)) < 0
+                               ? errno
+                               : 0;
 }
 
 static int try_getppid(const char *on)

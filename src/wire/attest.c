@@ -51,8 +51,9 @@ const char *const attest_fs_paths[_ATTEST_FS_MAX] = {
         [ATTEST_FS_RUN] = "/run",
 };
 
-/* The plain fields, once for both directions, in the order of the message. An array carries its count, so that two sides that
- * were built with different lists of probes or namespaces do not understand each other instead of misunderstanding. */
+/* The plain fields, once for both directions, in the order of the message. An array carries its count, so
+ * that two sides that were built with different lists of probes or namespaces do not understand each other
+ * instead of misunderstanding. */
 typedef enum FieldType { FIELD_BOOL, FIELD_32, FIELD_64, FIELD_TEXT } FieldType;
 typedef struct Field {
         FieldType type;
@@ -60,9 +61,14 @@ typedef struct Field {
         uint32_t count;
 } Field;
 
-#define FIELD(t, name) { .type = (t), .offset = offsetof(Attest, name), .count = 1 }
-#define FIELD_ARRAY(t, name) \
-        { .type = (t), .offset = offsetof(Attest, name), .count = ELEMENTSOF(((Attest *) NULL)->name) }
+#define FIELD(t, name)                                                    \
+        {                                                                 \
+                .type = (t), .offset = offsetof(Attest, name), .count = 1 \
+        }
+#define FIELD_ARRAY(t, name)                                                                                \
+        {                                                                                                   \
+                .type = (t), .offset = offsetof(Attest, name), .count = ELEMENTSOF(((Attest *) NULL)->name) \
+        }
 
 static const Field fields[] = {
         FIELD(FIELD_32, pid),
@@ -98,7 +104,8 @@ static const size_t field_sizes[] = {
         [FIELD_TEXT] = sizeof(char *),
 };
 
-/* The arrays of structures: groups, fs, fds, limits, then environ_. Bytes of an element at the least, on the wire. */
+/* The arrays of structures: groups, fs, fds, limits, then environ_. Bytes of an element at the least, on the
+ * wire. */
 #define GROUP_SIZE 4u
 #define FD_SIZE 8u
 #define LIMIT_SIZE 20u
@@ -198,8 +205,8 @@ static int check_bounds(const Attest *a)
                         return -E2BIG;
         }
         STRV_FOREACH(i, a->environ_)
-                if (strlen(*i) > ATTEST_NAME_MAX)
-                        return -E2BIG;
+        if (strlen(*i) > ATTEST_NAME_MAX)
+                return -E2BIG;
         return 0;
 }
 

@@ -12,7 +12,7 @@ int buf_strv(Buf *b, char *const *l)
                 return b->error = b->error < 0 ? b->error : -E2BIG;
         buf_u32(b, (uint32_t) n);
         STRV_FOREACH(i, l)
-                buf_blob(b, *i, strlen(*i));
+        buf_blob(b, *i, strlen(*i));
         return b->error;
 }
 
@@ -41,7 +41,8 @@ char **read_strv(Reader *r, size_t max_count, size_t max_size)
 
         if (r->error < 0)
                 return NULL;
-        /* Not by strv_push(): it walks the list each time, and these lists have tens of thousands of strings. */
+        /* Not by strv_push(): it walks the list each time, and these lists have tens of thousands of
+         * strings. */
         l = calloc((size_t) n + 1, sizeof(char *));
         if (!l) {
                 r->error = -ENOMEM;

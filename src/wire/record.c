@@ -15,7 +15,10 @@ const char *const run_reason_names[_REASON_MAX] = {
         [REASON_LOST] = "lost",
 };
 
-#define FIELD(t, field) { .name = #field, .type = (t), .offset = offsetof(RunResult, field) }
+#define FIELD(t, field)                                                           \
+        {                                                                         \
+                .name = #field, .type = (t), .offset = offsetof(RunResult, field) \
+        }
 
 const RecordField run_result_fields[] = {
         FIELD(RECORD_STRING, run),
@@ -91,7 +94,8 @@ int run_result_exit_status(const RunResult *r)
         case REASON_TIMEOUT:
                 return EXIT_TIMEOUT;
         case REASON_OOM:
-        case REASON_OUTPUT_LIMIT: /* agentbox ended it with SIGKILL, whatever signal its main process saw first */
+        case REASON_OUTPUT_LIMIT: /* agentbox ended it with SIGKILL, whatever signal its main process saw
+                                     first */
                 return EXIT_SIGNAL + SIGKILL;
         case REASON_REFUSED:
         case REASON_LOST:

@@ -7,8 +7,9 @@
 #include "base/buf.h"
 #include "base/strv.h"
 
-/* The result record of a run: one table for the D-Bus dictionary, the journal fields (upper case, AGENTBOX_ in front) and the JSON
- * of --result. An unknown figure is UINT64_MAX, an unknown string NULL: absent on the bus and in the journal, null in JSON. */
+/* The result record of a run: one table for the D-Bus dictionary, the journal fields (upper case, AGENTBOX_ in
+ * front) and the JSON of --result. An unknown figure is UINT64_MAX, an unknown string NULL: absent on the bus
+ * and in the journal, null in JSON. */
 
 typedef enum RunReason {
         REASON_EXITED,

@@ -5,9 +5,11 @@
 #include "wire/codec.h"
 #include "wire/runspec.h"
 
-/* The message, in this order (integers little endian, strings as u32 length and bytes):
- *   u32 magic | argv | env | cwd | u8 tty | u32 n, n × (u16 code, u8 jt, u8 jf, u32 k) |
- *   u64 landlock_fs | landlock_write | u8 landlock_exec_written | u8 landlock_scope | u32 landlock_abi */
+/* The message, in this order (integers little endian, strings and lists as in codec.h):
+ *
+ *   u32 magic, argv, env, cwd, u8 tty
+ *   u32 n, n times (u16 code, u8 jt, u8 jf, u32 k)
+ *   u64 landlock_fs, landlock_write, u8 landlock_exec_written, u8 landlock_scope, u32 landlock_abi */
 
 void runspec_done(RunSpec *s)
 {
@@ -27,12 +29,13 @@ static int runspec_check(const RunSpec *s)
         if (n_argv == 0 || !s->cwd || s->cwd[0] != '/' || !s->filter || s->n_filter == 0)
                 return -EINVAL;
         STRV_FOREACH(i, s->env)
-                if ((*i)[0] == '=' || !strchr(*i, '='))
-                        return -EINVAL;
+        if ((*i)[0] == '=' || !strchr(*i, '='))
+                return -EINVAL;
         STRV_FOREACH(i, s->landlock_write)
-                if (!path_is_normal(*i))
-                        return -EINVAL;
-        if (n_argv > RUNSPEC_ARGS_MAX || strv_length(s->env) > RUNSPEC_ARGS_MAX || s->n_filter > RUNSPEC_FILTER_MAX ||
+        if (!path_is_normal(*i))
+                return -EINVAL;
+        if (n_argv > RUNSPEC_ARGS_MAX || strv_length(s->env) > RUNSPEC_ARGS_MAX ||
+                        s->n_filter > RUNSPEC_FILTER_MAX ||
                         strv_length(s->landlock_write) > RUNSPEC_PATHS_MAX || strlen(s->cwd) >= PATH_MAX)
                 return -E2BIG;
         return 0;
@@ -150,7 +153,8 @@ int exec_failure_decode(const void *p, size_t n, ExecFailure *ret)
         uint32_t magic = read_u32(&reader), stage = read_u32(&reader), error = read_u32(&reader);
 
         /* 4095: the kernel's errors end there, and strerror() callers need not mind stranger values. */
-        if (read_end(&reader) < 0 || magic != EXEC_FAILURE_MAGIC || stage >= _EXEC_STAGE_MAX || error == 0 || error > 4095)
+        if (read_end(&reader) < 0 || magic != EXEC_FAILURE_MAGIC || stage >= _EXEC_STAGE_MAX || error == 0 ||
+                        error > 4095)
                 return -EBADMSG;
         *ret = (ExecFailure){ .stage = (ExecStage) stage, .error = (int) error };
         return 0;

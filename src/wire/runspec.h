@@ -8,33 +8,40 @@
 #include "base/buf.h"
 #include "base/strv.h"
 
-/* Broker → shim, once, after the attestation was found good. Travels as a sealed memfd (argv and environment may be megabytes)
- * whose descriptor comes in ONE SOCK_SEQPACKET message together with stdin, stdout, stderr, in this order:
- *   payload: "agentbox-runspec 1" (no NUL); SCM_RIGHTS: memfd, stdin, stdout, stderr, executed.
- * "executed" is the write end of a pipe that nobody else holds: the shim keeps it open (CLOEXEC) and writes nothing to it, so
- * that its closing tells the broker of the execve. (The socket's own end of file tells nothing: PID 1 keeps a copy of the shim's
- * end for as long as the unit lives.) Where anything fails, the shim sends one ExecFailure message over the socket and exits. */
+/* Broker → shim, once, after the attestation was found good. Travels as a sealed memfd (argv and environment
+ * may be megabytes) whose descriptor comes in ONE SOCK_SEQPACKET message together with the others:
+ *
+ *   payload     "agentbox-runspec 1" (no NUL)
+ *   SCM_RIGHTS  memfd, stdin, stdout, stderr, executed
+ *
+ * "executed" is the write end of a pipe that nobody else holds: the shim keeps it open (CLOEXEC) and writes
+ * nothing to it, so that its closing tells the broker of the execve. (The socket's own end of file tells
+ * nothing: PID 1 keeps a copy of the shim's end for as long as the unit lives.) Where anything fails, the
+ * shim sends one ExecFailure message over the socket and exits. */
 
 #define RUNSPEC_MESSAGE "agentbox-runspec 1"
 #define RUNSPEC_MAGIC 0x31534241u /* "ABS1" */
-#define RUNSPEC_SIZE_MAX (8u * 1024 * 1024)
+#define RUNSPEC_SIZE_MAX (8u << 20)
 #define RUNSPEC_ARGS_MAX 65536u
 #define RUNSPEC_FILTER_MAX 4096u /* BPF_MAXINSNS */
 #define RUNSPEC_PATHS_MAX 64u
 #define RUNSPEC_FDS 5u /* memfd, stdin, stdout, stderr, executed */
 
 typedef struct RunSpec {
-        char **argv;      /* at least one; any bytes but NUL */
-        char **env;       /* NAME=VALUE */
-        char *cwd;        /* absolute, inside the root; must resolve beneath it */
-        bool tty;         /* stdin is the slave of a pty: becomes the controlling terminal */
+        char **argv;                /* at least one; any bytes but NUL */
+        char **env;                 /* NAME=VALUE */
+        char *cwd;                  /* absolute, inside the root; must resolve beneath it */
+        bool tty;                   /* stdin is the slave of a pty: becomes the controlling terminal */
         struct sock_filter *filter; /* at least one instruction: a run without a filter does not exist */
         uint32_t n_filter;
-        uint64_t landlock_fs;     /* LANDLOCK_ACCESS_FS_* wanted handled, as far as landlock_abi knows them; 0: no layer for files */
-        char **landlock_write;    /* paths that stay writable: absolute, without "//", "." and ".."; no symbolic link in them */
+        uint64_t landlock_fs;  /* LANDLOCK_ACCESS_FS_* wanted handled, as far as landlock_abi knows them; 0:
+                                  no layer for files */
+        char **landlock_write; /* paths that stay writable: absolute, without "//", "." and ".."; no symbolic
+                                  link in them */
         bool landlock_exec_written; /* false: nothing beneath landlock_write may be executed */
-        bool landlock_scope;      /* abstract sockets and signals stay inside, where the kernel has it */
-        uint32_t landlock_abi;    /* what the shim attested (0 where that was an error); it must find exactly this again or fail */
+        bool landlock_scope;        /* abstract sockets and signals stay inside, where the kernel has it */
+        uint32_t landlock_abi; /* what the shim attested (0 where that was an error); it must find exactly
+                                  this again or fail */
 } RunSpec;
 
 void runspec_done(RunSpec *s);
@@ -43,15 +50,16 @@ int runspec_encode(const RunSpec *s, Buf *out);
 /* -EBADMSG: not well-formed or over a bound. ret is filled completely or untouched. */
 int runspec_decode(const void *p, size_t n, RunSpec *ret);
 
-/* What the shim exits with where the workload never ran. The ExecFailure message says why; the status alone says nothing, for
- * a workload may exit with the same. */
-#define EXEC_EXIT_ABANDONED 70  /* the broker closed its end before it sent a RunSpec; no message */
-#define EXEC_EXIT_FAILED 125    /* any stage but execve */
+/* What the shim exits with where the workload never ran. The ExecFailure message says why; the status alone
+ * says nothing, for a workload may exit with the same. */
+#define EXEC_EXIT_ABANDONED 70 /* the broker closed its end before it sent a RunSpec; no message */
+#define EXEC_EXIT_FAILED 125   /* any stage but execve */
 #define EXEC_EXIT_NOT_RUNNABLE 126
 #define EXEC_EXIT_NOT_FOUND 127
 
 typedef enum ExecStage {
-        EXEC_STAGE_ATTEST,  /* comes instead of the attestation: the shim could not find out what it should report */
+        EXEC_STAGE_ATTEST,  /* comes instead of the attestation: the shim could not find out what it should
+                               report */
         EXEC_STAGE_RECEIVE, /* the RunSpec itself */
         EXEC_STAGE_STDIO,
         EXEC_STAGE_TTY,
@@ -59,7 +67,7 @@ typedef enum ExecStage {
         EXEC_STAGE_CAPABILITIES,
         EXEC_STAGE_LANDLOCK,
         EXEC_STAGE_SECCOMP,
-        EXEC_STAGE_EXECVE,  /* error ENOENT: 127, anything else: 126 */
+        EXEC_STAGE_EXECVE, /* error ENOENT: 127, anything else: 126 */
         _EXEC_STAGE_MAX,
 } ExecStage;
 

@@ -134,7 +134,12 @@ static void test_golden(void **state)
         Buf b = {};
 
         assert_int_equal(attest_encode(&in, &b), 0);
-        assert_memory_equal(b.data, "ABA1\xd2\4\0\0" "\4\0\0\0" "\0\xef\0\0" "\1\xef\0\0", 20);
+        assert_memory_equal(b.data,
+                        "ABA1\xd2\4\0\0"
+                        "\4\0\0\0"
+                        "\0\xef\0\0"
+                        "\1\xef\0\0",
+                        20);
         assert_int_equal(b.size, 852);
         assert_int_equal(digest(b.data, b.size), 0xbab19658e5e317fa);
         buf_done(&b);

@@ -3,9 +3,10 @@
 
 #include "base/buf.h"
 
-/* Gives decode() many broken copies of a good message: bytes changed, numbers made large, pieces cut out, doubled and moved.
- * The same ones in each run. Each copy lies in memory of exactly its size, so that a sanitizer sees every byte too far.
- * Fails where decode() says anything but 0 or -EBADMSG, and where it never or always accepts. */
+/* Gives decode() many broken copies of a good message: bytes changed, numbers made large, pieces cut out,
+ * doubled and moved. The same ones in each run. Each copy lies in memory of exactly its size, so that a
+ * sanitizer sees every byte too far. Fails where decode() says anything but 0 or -EBADMSG, and where it
+ * never or always accepts. */
 static inline uint32_t mutate_random(uint64_t *state)
 {
         *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -14,7 +15,8 @@ static inline uint32_t mutate_random(uint64_t *state)
 
 static inline size_t mutate_once(uint64_t *random, uint8_t *p, size_t n, size_t allocated)
 {
-        static const uint32_t numbers[] = { 0, 1, 0x7f, 0xff, 0xffff, 0x10000, 0x7fffffff, 0x80000000, 0xffffffff };
+        static const uint32_t numbers[] = { 0, 1, 0x7f, 0xff, 0xffff, 0x10000, 0x7fffffff, 0x80000000,
+                0xffffffff };
         size_t at = n > 0 ? mutate_random(random) % n : 0, size = mutate_random(random) % 16;
         uint32_t v;
 

@@ -20,9 +20,9 @@ static const RecordField *field(const char *name)
 /* The names of the contract, and "message". */
 static void test_fields(void **state)
 {
-        static const char *const names[] = { "run", "policy", "reason", "exit_code", "signal", "wall_usec", "cpu_usec", "memory_peak",
-                "tasks_peak", "egress_bytes", "ingress_bytes", "egress_allowed", "egress_denied", "syscalls_denied", "started", "ended",
-                "verified", "message" };
+        static const char *const names[] = { "run", "policy", "reason", "exit_code", "signal", "wall_usec",
+                "cpu_usec", "memory_peak", "tasks_peak", "egress_bytes", "ingress_bytes", "egress_allowed",
+                "egress_denied", "syscalls_denied", "started", "ended", "verified", "message" };
 
         assert_int_equal(n_run_result_fields, ELEMENTSOF(names));
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
@@ -89,7 +89,9 @@ static void test_exit_status(void **state)
         };
 
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
-                RunResult r = { .reason = cases[i].reason, .exit_code = cases[i].exit_code, .signal = cases[i].signal };
+                RunResult r = {
+                        .reason = cases[i].reason, .exit_code = cases[i].exit_code, .signal = cases[i].signal
+                };
 
                 assert_int_equal(run_result_exit_status(&r), cases[i].status);
         }

@@ -89,17 +89,26 @@ static void test_round_trip(void **state)
 /* The bytes themselves: what they are must not change without the magic number changing, too. */
 static void test_golden(void **state)
 {
-        static const uint8_t golden[] =
-                        "ABS1"
-                        "\3\0\0\0" "\7\0\0\0/bin/sh" "\0\0\0\0" "\2\0\0\0\x01\xff"
-                        "\2\0\0\0" "\3\0\0\0A=1" "\2\0\0\0B="
-                        "\12\0\0\0/workspace"
-                        "\1"
-                        "\3\0\0\0" "\x20\0\0\0\4\0\0\0" "\x15\0\1\2\x3e\0\0\xc0" "\6\0\0\0\0\0\xff\x7f"
-                        "\x88\x77\x66\x55\x44\x33\x22\x11"
-                        "\2\0\0\0" "\12\0\0\0/workspace" "\4\0\0\0/tmp"
-                        "\1\1"
-                        "\7\0\0\0";
+        static const uint8_t golden[] = "ABS1"
+                                        "\3\0\0\0"
+                                        "\7\0\0\0/bin/sh"
+                                        "\0\0\0\0"
+                                        "\2\0\0\0\x01\xff"
+                                        "\2\0\0\0"
+                                        "\3\0\0\0A=1"
+                                        "\2\0\0\0B="
+                                        "\12\0\0\0/workspace"
+                                        "\1"
+                                        "\3\0\0\0"
+                                        "\x20\0\0\0\4\0\0\0"
+                                        "\x15\0\1\2\x3e\0\0\xc0"
+                                        "\6\0\0\0\0\0\xff\x7f"
+                                        "\x88\x77\x66\x55\x44\x33\x22\x11"
+                                        "\2\0\0\0"
+                                        "\12\0\0\0/workspace"
+                                        "\4\0\0\0/tmp"
+                                        "\1\1"
+                                        "\7\0\0\0";
         RunSpec in = sample();
         Buf b = {};
 
@@ -112,7 +121,8 @@ static void test_golden(void **state)
 static void test_rules(void **state)
 {
         static char *nothing[] = { NULL };
-        static char equals[] = "=x", plain[] = "x", relative[] = "tmp", dots[] = "/a/../b", slash[] = "/a/", twice[] = "//a";
+        static char equals[] = "=x", plain[] = "x", relative[] = "tmp", dots[] = "/a/../b", slash[] = "/a/",
+                    twice[] = "//a";
         char *bad_env[] = { equals, plain }, *bad_paths[] = { relative, dots, slash, twice };
         RunSpec in;
         Buf b = {};
@@ -134,7 +144,8 @@ static void test_rules(void **state)
                 assert_int_equal(runspec_encode(&in, &b), -EINVAL);
         }
         assert_true(path_is_normal("/") && path_is_normal("/a/..b/.c/d."));
-        assert_false(path_is_normal("") || path_is_normal("/.") || path_is_normal("/a/.") || path_is_normal("/..") || path_is_normal("//"));
+        assert_false(path_is_normal("") || path_is_normal("/.") || path_is_normal("/a/.") ||
+                        path_is_normal("/..") || path_is_normal("//"));
         buf_done(&b);
 }
 

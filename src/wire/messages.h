@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+/* MESSAGE_ID of each record, random; each has an entry in units/agentbox.catalog. Never reused, never changed. */
+
+/* run-requested: a caller asked for a run */
+#define AGENTBOX_MESSAGE_RUN_REQUESTED "4fc0f466efe04d308d25876dbdff4382"
+/* run-refused: it was not started */
+#define AGENTBOX_MESSAGE_RUN_REFUSED "4618e6574efd43a0a91b3e797e03f0f3"
+/* run-verified: every promise holds in the run's unit */
+#define AGENTBOX_MESSAGE_RUN_VERIFIED "b48b04a67ab445d4bf5df6b783094e15"
+/* run-unverified: at least one does not; the run was ended before its first instruction */
+#define AGENTBOX_MESSAGE_RUN_UNVERIFIED "421b69f005b0456195fba1474c89dfba"
+/* run-started: the command is being executed */
+#define AGENTBOX_MESSAGE_RUN_STARTED "81ddc6191b1a462993c8601a2130dad9"
+/* run-ended: the result record */
+#define AGENTBOX_MESSAGE_RUN_ENDED "a11607790ecd46dc91cbca500972655a"
