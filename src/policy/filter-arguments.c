@@ -14,7 +14,8 @@
 
 #include "policy/filter-tables.h"
 
-/* Values that headers of this age lack, or that only headers have that do not go together with the ones above. */
+/* Values that headers of this age lack, or that only headers have that do not go together with the ones
+ * above. */
 enum {
         OP_FUTEX_WAIT_REQUEUE_PI = 11,
         OP_FUTEX_CMP_REQUEUE_PI = 12,
@@ -22,7 +23,6 @@ enum {
         OPT_SO_BINDTOIFINDEX = 62,
         OPT_IP_MSFILTER = 41,
         OPT_MCAST_FIRST = 42, /* MCAST_JOIN_GROUP and the five after it */
-        OPT_MCAST_LAST = 47,
         OPT_MCAST_MSFILTER = 48,
         OPT_TCP_AO_FIRST = 38,
         OPT_TCP_AO_LAST = 42,
@@ -38,6 +38,7 @@ enum {
 #define LOW32 UINT64_C(0xffffffff)
 #define WHOLE UINT64_MAX
 
+/* clang-format off */
 /* For an int: all of it, some bits of it, any of these bits. WORD: a long. */
 #define INT(n, v) { .op = COMPARE_EQUAL, .arg = (n), .mask = LOW32, .value = (uint32_t) (v) }
 #define BITS(n, m, v) { .op = COMPARE_EQUAL, .arg = (n), .mask = (uint32_t) (m), .value = (uint32_t) (v) }
@@ -51,9 +52,11 @@ enum {
 #define DEFAULT FILTER_PROFILE_DEFAULT
 #define BUILD FILTER_PROFILE_BUILD
 
-#define SOCKET(need, family, type, protocol) { "socket", STRICT, need, { INT(0, family), TYPE(type), INT(2, protocol) } }
+#define SOCKET(need, family, type, protocol)                                                               \
+        { "socket", STRICT, need, { INT(0, family), TYPE(type), INT(2, protocol) } }
 #define PRCTL(profile, option) { "prctl", profile, NEED_NOTHING, { INT(0, option) } }
 #define IOCTL(request) { "ioctl", STRICT, NEED_NOTHING, { INT(1, request) } }
+/* clang-format on */
 
 const FilterGrant filter_grants[] = {
         SOCKET(NEED_INET, AF_INET, SOCK_STREAM, 0),
@@ -81,7 +84,8 @@ const FilterGrant filter_grants[] = {
         { "socketpair", STRICT, NEED_NOTHING, { INT(0, AF_UNIX), INT(2, 0) } },
         { "socketpair", STRICT, NEED_NOTHING, { INT(0, AF_UNIX), INT(2, PF_UNIX) } },
 
-        /* The query and the plain Linux personality; without address randomisation for debuggers and the sanitizers. */
+        /* The query and the plain Linux personality; without address randomisation for debuggers and the
+           sanitizers. */
         { "personality", STRICT, NEED_NOTHING, { INT(0, PER_LINUX) } },
         { "personality", STRICT, NEED_NOTHING, { INT(0, 0xffffffff) } },
         { "personality", BUILD, NEED_NOTHING, { INT(0, PER_LINUX | ADDR_NO_RANDOMIZE) } },
@@ -129,7 +133,8 @@ const FilterGrant filter_grants[] = {
         PRCTL(DEFAULT, PR_SET_TAGGED_ADDR_CTRL),
         PRCTL(DEFAULT, PR_GET_TAGGED_ADDR_CTRL),
 
-        /* Under strict the requests of terminals, sockets and copying; otherwise all but the refusals below. */
+        /* Under strict the requests of terminals, sockets and copying; otherwise all but the refusals below.
+         */
         { "ioctl", DEFAULT, NEED_NOTHING },
         IOCTL(TCGETS),
         IOCTL(TCSETS),
@@ -153,28 +158,32 @@ const FilterGrant filter_grants[] = {
         IOCTL(FIONCLEX),
         IOCTL(FIOQSIZE),
 
-        /* strict runs nothing that was written inside: a memfd must be sealed against that. Kernels before 6.3 cannot, and
-         * have none of these then. */
+        /* strict runs nothing that was written inside: a memfd must be sealed against that. Kernels
+         * before 6.3 cannot, and have none of these then. */
         { "memfd_create", DEFAULT, NEED_NOTHING },
         { "memfd_create", STRICT, NEED_NOTHING, { BITS(1, MFD_ANY_EXEC, MFD_NEVER_EXEC) } },
 };
 const size_t filter_n_grants = ELEMENTSOF(filter_grants);
 
+/* clang-format off */
 /* CLONE_NEWTIME lies in the byte that clone() takes as the exit signal; no signal has that bit. */
-#define NEW_NAMESPACES                                                                                         \
-        ((unsigned) CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
-         CLONE_NEWNET | CLONE_NEWTIME)
+#define NEW_NAMESPACES                                                                                     \
+        ((unsigned) CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |          \
+         CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWTIME)
 #define SET_ID (S_ISUID | S_ISGID)
 
 #define ALWAYS(call, ...) { call, EPERM, NEED_NOTHING, { __VA_ARGS__ } }
 #define OPTION(level, name) ALWAYS("setsockopt", INT(1, level), INT(2, name))
 #define OPTIONS(level, first, size) ALWAYS("setsockopt", INT(1, level), BITS(2, ~((size) - 1), first))
+/* clang-format on */
 
-/* A mode with a set-id bit is refused whether or not the file system would honour it: a file may leave the run. */
+/* A mode with a set-id bit is refused whether or not the file system would honour it: a file may leave the
+ * run. */
 const FilterRefusal filter_refusals[] = {
         ALWAYS("clone", ANY(0, NEW_NAMESPACES)),
 
-        /* Families that the policy lacks look absent, so that programs do without them. All others are just not granted. */
+        /* Families that the policy lacks look absent, so that programs do without them. All others are just
+           not granted. */
         { "socket", EAFNOSUPPORT, NEED_UNIX, { INT(0, AF_UNIX) } },
         { "socket", EAFNOSUPPORT, NEED_INET, { INT(0, AF_INET) } },
         { "socket", EAFNOSUPPORT, NEED_INET, { INT(0, AF_INET6) } },
@@ -213,7 +222,8 @@ const FilterRefusal filter_refusals[] = {
         OPTION(IPPROTO_IPV6, IPV6_RTHDRDSTOPTS),
         OPTION(IPPROTO_IPV6, IPV6_RTHDR),
         OPTION(IPPROTO_IPV6, IPV6_DSTOPTS),
-        /* Tables of packet filters and of virtual servers, multicast routing. Of the IPv6 numbers beyond 64 only two. */
+        /* Tables of packet filters and of virtual servers, multicast routing. Of the IPv6 numbers beyond 64
+           only two. */
         OPTIONS(IPPROTO_IP, 64u, 64u),
         OPTIONS(IPPROTO_IP, 128u, 128u),
         OPTIONS(IPPROTO_IP, 1024u, 1024u),

@@ -9,8 +9,8 @@
 #include "base/strv.h"
 #include "policy/filter-tables.h"
 
-/* libseccomp knows one default per program and cannot say "this call, unless". So there are two programs, each of a single
- * kind, laid end to end:
+/* libseccomp knows one default per program and cannot say "this call, unless". So there are two programs,
+ * each of a single kind, laid end to end:
  *
  *      refusals   default: go on.      Arguments that are always refused. Foreign architectures end here.
  *      bound      numbers that are newer than the tables answer ENOSYS
@@ -86,23 +86,27 @@ static int check_names(const FilterSpec *s, Error **reterr)
         if ((unsigned) s->profile >= _FILTER_PROFILE_MAX)
                 return error_set(reterr, -EINVAL, "There is no system call profile %d.", (int) s->profile);
 
-        STRV_FOREACH(name, s->allow) {
+        STRV_FOREACH(name, s->allow)
+        {
                 if (!filter_name_known(*name))
-                        return error_set(reterr, -EINVAL, "Allow=: unknown system call or group \"%s\".", *name);
+                        return error_set(reterr, -EINVAL, "Allow=: unknown system call or group \"%s\".",
+                                        *name);
                 if (!filter_name_allowable(*name))
-                        return error_set(reterr, -EINVAL, "Allow=: nothing may allow \"%s\" in a sandbox.", *name);
+                        return error_set(reterr, -EINVAL, "Allow=: nothing may allow \"%s\" in a sandbox.",
+                                        *name);
         }
         STRV_FOREACH(name, s->deny)
-                if (!filter_name_known(*name))
-                        return error_set(reterr, -EINVAL, "Deny=: unknown system call or group \"%s\".", *name);
+        if (!filter_name_known(*name))
+                return error_set(reterr, -EINVAL, "Deny=: unknown system call or group \"%s\".", *name);
         for (size_t i = 0; i < ELEMENTSOF(vital_calls); i++)
                 if (list_names(s->deny, vital_calls[i]))
-                        return error_set(reterr, -EINVAL, "Deny=: without \"%s\" no program runs.", vital_calls[i]);
+                        return error_set(reterr, -EINVAL, "Deny=: without \"%s\" no program runs.",
+                                        vital_calls[i]);
         return 0;
 }
 
-/* The number to give libseccomp, which counts in the native architecture's and translates. -ENOENT: this call does not
- * exist there. */
+/* The number to give libseccomp, which counts in the native architecture's and translates. -ENOENT: this
+ * call does not exist there. */
 static int call_number(uint32_t arch, const char *call, int *ret)
 {
         int nr = seccomp_syscall_resolve_name_arch(arch, call);
@@ -120,10 +124,12 @@ static int call_number(uint32_t arch, const char *call, int *ret)
         return 0;
 }
 
-/* EPERM is a refusal; any other errno says "not here", on which programs carry on, and OnDenied=kill lets them. */
+/* EPERM is a refusal; any other errno says "not here", on which programs carry on, and OnDenied=kill lets
+ * them. */
 static uint32_t refusal_action(const FilterSpec *s, int error)
 {
-        return s->kill_on_denied && error == EPERM ? SCMP_ACT_KILL_PROCESS : SCMP_ACT_ERRNO((uint16_t) error);
+        return s->kill_on_denied && error == EPERM ? SCMP_ACT_KILL_PROCESS
+                                                   : SCMP_ACT_ERRNO((uint16_t) error);
 }
 
 static int add_rule(const Compiler *c, uint32_t action, int nr, const FilterCompare *compares)
@@ -133,7 +139,8 @@ static int add_rule(const Compiler *c, uint32_t action, int nr, const FilterComp
         int r;
 
         for (; n < FILTER_COMPARES_MAX && compares && compares[n].op != COMPARE_NONE; n++) {
-                cmp[n] = (struct scmp_arg_cmp) { compares[n].arg, SCMP_CMP_MASKED_EQ, compares[n].mask, compares[n].value };
+                cmp[n] = (struct scmp_arg_cmp){ compares[n].arg, SCMP_CMP_MASKED_EQ, compares[n].mask,
+                        compares[n].value };
                 if (compares[n].op == COMPARE_ANY_BIT)
                         any = n;
         }
@@ -208,7 +215,8 @@ static int add_grants_of(const Compiler *c, const char *call, int nr, bool *ret)
         for (size_t i = 0; i < filter_n_grants && !whole; i++) {
                 const FilterGrant *g = &filter_grants[i];
 
-                if (!streq(g->call, call) || c->spec->profile > g->strictest || !filter_spec_has(c->spec, g->need))
+                if (!streq(g->call, call) || c->spec->profile > g->strictest ||
+                                !filter_spec_has(c->spec, g->need))
                         continue;
                 r = add_rule(c, SCMP_ACT_ALLOW, nr, g->compares);
                 if (r < 0)
@@ -240,7 +248,8 @@ static int add_call(const Compiler *c, const FilterGroup *g, const char *call)
 static int add_grants(const Compiler *c)
 {
         for (size_t i = 0; i < filter_n_groups; i++)
-                FILTER_GROUP_FOREACH(call, &filter_groups[i]) {
+                FILTER_GROUP_FOREACH(call, &filter_groups[i])
+                {
                         int r = add_call(c, &filter_groups[i], *call);
 
                         if (r < 0)
@@ -280,7 +289,8 @@ static void program_chain(Program *p)
 {
         for (size_t i = 0; i < p->n; i++)
                 if (p->code[i].code == (BPF_RET | BPF_K) && p->code[i].k == SECCOMP_RET_ALLOW)
-                        p->code[i] = (struct sock_filter) BPF_STMT(BPF_JMP | BPF_JA, (uint32_t) (p->n - i - 1));
+                        p->code[i] = (struct sock_filter) BPF_STMT(
+                                        BPF_JMP | BPF_JA, (uint32_t) (p->n - i - 1));
 }
 
 static int program_append_bound(Program *p)
@@ -330,8 +340,8 @@ static int compile_grants(const FilterSpec *spec, uint32_t arch, Program *p)
         return program_append_context(p, context);
 }
 
-int filter_compile_for(
-                const FilterSpec *spec, uint32_t audit_arch, struct sock_filter **ret, size_t *ret_n, Error **reterr)
+int filter_compile_for(const FilterSpec *spec, uint32_t audit_arch, struct sock_filter **ret, size_t *ret_n,
+                Error **reterr)
 {
         _cleanup_free_ Program *p = NULL;
         struct sock_filter *code;
@@ -379,10 +389,11 @@ int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reter
         r = check_names(spec, reterr);
         if (r < 0)
                 return r;
-        /* Deny= is left to our own layer: the shim runs under this list, too, and needs more than its workload may. */
+        /* Deny= is left to our own layer: the shim runs under this list, too, and needs more than its
+         * workload may. */
         for (const char *const *call = filter_names; *call; call++)
                 if (**call != '@' && (profile_has(spec, *call) || list_names(spec->allow, *call)) &&
-                    strv_extend(&list, *call) < 0)
+                                strv_extend(&list, *call) < 0)
                         return error_set(reterr, -ENOMEM, "Out of memory.");
         for (size_t i = 0; i < ELEMENTSOF(shim_calls); i++)
                 if (!strv_contains(list, shim_calls[i]) && strv_extend(&list, shim_calls[i]) < 0)

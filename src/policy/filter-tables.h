@@ -5,17 +5,19 @@
 
 #include "policy/filter-compile.h"
 
-/* What the filter says, as data; filter-compile.c turns it into a program and the tests hold the program against it. */
+/* What the filter says, as data; filter-compile.c turns it into a program and the tests hold the program
+ * against it. */
 
 #define FILTER_NOWHERE (-1)
 
-/* Every call belongs to exactly one group, and all that is decided about a call without looking at its arguments is
- * decided by its group. */
+/* Every call belongs to exactly one group, and all that is decided about a call without looking at its
+ * arguments is decided by its group. */
 typedef struct FilterGroup {
-        const char *name;  /* "@..." */
-        int strictest;     /* the strictest FilterProfile that has the group; all laxer ones have it too */
-        int refusal;       /* errno where it is refused: EPERM, or ENOSYS where programs then do without the call */
-        bool never;        /* [Syscalls] Allow= may not name it */
+        const char *name; /* "@..." */
+        int strictest;    /* the strictest FilterProfile that has the group; all laxer ones have it too */
+        int refusal; /* errno where it is refused: EPERM, or ENOSYS where programs then do without the call
+                      */
+        bool never;  /* [Syscalls] Allow= may not name it */
         const char *about;
 } FilterGroup;
 
@@ -31,16 +33,20 @@ const FilterGroup *filter_group_of(const char *call) _pure_;
 
 /* The next call of a group after the one given (NULL: the first), or NULL. */
 const char *const *filter_group_next(const FilterGroup *g, const char *const *call) _pure_;
-#define FILTER_GROUP_FOREACH(call, group) \
-        for (const char *const *call = filter_group_next((group), NULL); call; call = filter_group_next((group), call))
+#define FILTER_GROUP_FOREACH(call, group)                                      \
+        for (const char *const *call = filter_group_next((group), NULL); call; \
+                        call = filter_group_next((group), call))
 
-/* Calls that libraries of the years before them do not know. Their numbers are the same on every architecture. -1: not here. */
+/* Calls that libraries of the years before them do not know. Their numbers are the same on every
+ * architecture. -1: not here. */
 int filter_late_number(const char *call) _pure_;
-/* The highest number that the tables know. What lies beyond it answers ENOSYS, as on a kernel that is not newer. */
+/* The highest number that the tables know. What lies beyond it answers ENOSYS, as on a kernel that is not
+ * newer. */
 #define FILTER_NUMBER_MAX 469u
 
-/* A comparison of one argument. The kernel takes an int argument from the low 32 bits of the register and never looks at the
- * others, so those of the mask must be zero for it; only a long or a pointer is compared whole. */
+/* A comparison of one argument. The kernel takes an int argument from the low 32 bits of the register and
+ * never looks at the others, so those of the mask must be zero for it; only a long or a pointer is compared
+ * whole. */
 typedef struct FilterCompare {
         enum { COMPARE_NONE, COMPARE_EQUAL, COMPARE_ANY_BIT } op; /* arg & mask == value; arg & mask != 0 */
         uint8_t arg;
@@ -58,7 +64,8 @@ typedef enum FilterNeed {
 } FilterNeed;
 bool filter_spec_has(const FilterSpec *s, FilterNeed need) _pure_;
 
-/* A call that has any grant is refused but for its grants, whatever group it is in and whatever Allow= says. */
+/* A call that has any grant is refused but for its grants, whatever group it is in and whatever Allow= says.
+ */
 typedef struct FilterGrant {
         const char *call;
         FilterProfile strictest;
@@ -80,5 +87,5 @@ extern const FilterRefusal filter_refusals[];
 extern const size_t filter_n_refusals;
 
 /* As filter_compile(), for the architecture with this AUDIT_ARCH_* value. */
-int filter_compile_for(
-                const FilterSpec *spec, uint32_t audit_arch, struct sock_filter **ret, size_t *ret_n, Error **reterr);
+int filter_compile_for(const FilterSpec *spec, uint32_t audit_arch, struct sock_filter **ret, size_t *ret_n,
+                Error **reterr);

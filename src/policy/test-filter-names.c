@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/strv.h"
+#include "policy/filter-tables.h"
+#include "tests/filter/simulate.h"
+#include "tests/filter/syscall-number.h"
+
+static const FilterSpec plain = {
+        .profile = FILTER_PROFILE_DEFAULT, .unix_sockets = true, .inet_sockets = true
+};
+
+/* The verdict on a call with the given first argument. */
+static int verdict(const FilterSpec *spec, const char *call, uint64_t arg)
+{
+        struct seccomp_data d = {
+                .nr = (int) syscall_number(call), .arch = NATIVE_ARCH, .args = { arg, 1 }
+        };
+        _cleanup_free_ struct sock_filter *code = NULL;
+        size_t n;
+
+        assert_int_equal(filter_compile(spec, &code, &n, NULL), 0);
+        assert_in_range(n, 1, BPF_MAXINSNS);
+        return simulate_verdict(code, n, &d, NULL);
+}
+
+static void assert_refused(const FilterSpec *spec, const char *word)
+{
+        _cleanup_error_ Error *e = NULL;
+        struct sock_filter *code = (void *) 1;
+        size_t n = 7;
+        char **list = (void *) 1;
+
+        assert_int_equal(filter_compile(spec, &code, &n, &e), -EINVAL);
+        assert_non_null(strstr(e->message, word));
+        assert_ptr_equal(code, (void *) 1);
+        assert_int_equal(n, 7);
+        assert_int_equal(filter_systemd_allow_list(spec, &list, NULL), -EINVAL);
+        assert_ptr_equal(list, (void *) 1);
+}
+
+static void test_names(void **state)
+{
+        static const char *const never[] = { "mount", "@mount", "fsopen", "unshare", "setns", "clone3",
+                "openat2", "bpf", "io_uring_setup", "@io-uring", "seccomp", "landlock_restrict_self",
+                "init_module", "kexec_load", "reboot", "swapon", "iopl", "open_by_handle_at",
+                "clock_settime", "chroot", "pivot_root", "uselib" };
+        static const char *const allowable[] = { "ptrace", "splice", "@splice", "perf_event_open",
+                "userfaultfd", "process_vm_readv", "keyctl", "inotify_init1", "read", "cachestat" };
+        static const char *const unknown[] = { "", "@", "open_", "OPEN", "@system-service", "read ",
+                "@mounts", "umount", "recv" };
+
+        for (size_t i = 0; i < ELEMENTSOF(never); i++) {
+                assert_true(filter_name_known(never[i]));
+                assert_false(filter_name_allowable(never[i]));
+        }
+        for (size_t i = 0; i < ELEMENTSOF(allowable); i++) {
+                assert_true(filter_name_known(allowable[i]));
+                assert_true(filter_name_allowable(allowable[i]));
+        }
+        for (size_t i = 0; i < ELEMENTSOF(unknown); i++) {
+                assert_false(filter_name_known(unknown[i]));
+                assert_false(filter_name_allowable(unknown[i]));
+        }
+}
+
+/* Every group has a row, calls, and no call stands twice; every call that this kernel's headers name is in a
+ * group. */
+static void test_tables_whole(void **state)
+{
+        size_t calls = 0, grouped = 0;
+
+        for (const char *const *a = filter_known_names(); *a; a++) {
+                for (const char *const *b = a + 1; *b; b++)
+                        assert_string_not_equal(*a, *b);
+                if (**a == '@')
+                        assert_non_null(filter_group_find(*a));
+                else
+                        calls++;
+        }
+        for (size_t i = 0; i < filter_n_groups; i++) {
+                assert_non_null(filter_group_next(&filter_groups[i], NULL));
+                FILTER_GROUP_FOREACH(call, &filter_groups[i])
+                {
+                        assert_ptr_equal(filter_group_of(*call), &filter_groups[i]);
+                        grouped++;
+                }
+        }
+        assert_int_equal(calls, grouped);
+        for (size_t i = 0; i < filter_n_grants; i++)
+                assert_true(filter_name_known(filter_grants[i].call));
+        for (size_t i = 0; i < filter_n_refusals; i++)
+                assert_true(filter_name_known(filter_refusals[i].call));
+        for (long nr = 0; nr <= (long) FILTER_NUMBER_MAX; nr++) {
+                const char *name = syscall_name(nr);
+
+                if (name && !filter_name_known(name))
+                        fail_msg("%s is in no group", name);
+        }
+}
+
+static void test_allow(void **state)
+{
+        FilterSpec s = plain;
+
+        assert_int_equal(verdict(&s, "ptrace", 0), EPERM);
+        assert_int_equal(verdict(&s, "splice", 0), ENOSYS);
+        s.allow = (char *[]){ (char *) "ptrace", (char *) "@splice", NULL };
+        assert_int_equal(verdict(&s, "ptrace", 0), 0);
+        assert_int_equal(verdict(&s, "splice", 0), 0);
+        assert_int_equal(verdict(&s, "vmsplice", 0), 0);
+        assert_int_equal(verdict(&s, "process_vm_readv", 0), EPERM);
+
+        /* A call with argument rules keeps them. */
+        s.allow = (char *[]){ (char *) "socket", (char *) "@network", (char *) "clone", (char *) "prctl",
+                NULL };
+        assert_int_equal(verdict(&s, "socket", 17), EPERM);
+        assert_int_equal(verdict(&s, "clone", 0x10000000), EPERM);
+        assert_int_equal(verdict(&s, "prctl", 35), EPERM);
+
+        s.profile = FILTER_PROFILE_STRICT;
+        assert_int_equal(verdict(&s, "inotify_init1", 0), EPERM);
+        s.allow = (char *[]){ (char *) "@file-watch", NULL };
+        assert_int_equal(verdict(&s, "inotify_init1", 0), 0);
+}
+
+static void test_deny(void **state)
+{
+        FilterSpec s = plain;
+
+        s.deny = (char *[]){ (char *) "@network", (char *) "statx", NULL };
+        assert_int_equal(verdict(&s, "socket", 1), EPERM);
+        assert_int_equal(verdict(&s, "setsockopt", 1), EPERM);
+        assert_int_equal(verdict(&s, "statx", 0), EPERM);
+        assert_int_equal(verdict(&s, "read", 0), 0);
+        /* Denied wins over allowed, for groups and for calls. */
+        s.deny = (char *[]){ (char *) "ptrace", NULL };
+        s.allow = (char *[]){ (char *) "@debug", NULL };
+        assert_int_equal(verdict(&s, "ptrace", 0), EPERM);
+        assert_int_equal(verdict(&s, "kcmp", 0), 0);
+        s.deny = (char *[]){ (char *) "@debug", NULL };
+        s.allow = (char *[]){ (char *) "ptrace", NULL };
+        assert_int_equal(verdict(&s, "ptrace", 0), EPERM);
+}
+
+static void test_kill(void **state)
+{
+        FilterSpec s = plain;
+
+        s.kill_on_denied = true;
+        assert_int_equal(verdict(&s, "mount", 0), VERDICT_KILL);
+        assert_int_equal(verdict(&s, "clone", 0x10000000), VERDICT_KILL);
+        assert_int_equal(verdict(&s, "socket", 17), VERDICT_KILL);
+        assert_int_equal(verdict(&s, "clone3", 0), ENOSYS);
+        assert_int_equal(verdict(&s, "splice", 0), ENOSYS);
+        assert_int_equal(verdict(&s, "getpid", 0), 0);
+        s.unix_sockets = false;
+        assert_int_equal(verdict(&s, "socket", 1), EAFNOSUPPORT);
+        s.deny = (char *[]){ (char *) "uname", NULL };
+        assert_int_equal(verdict(&s, "uname", 0), VERDICT_KILL);
+}
+
+static void test_errors(void **state)
+{
+        FilterSpec s = plain;
+
+        s.allow = (char *[]){ (char *) "ptrace", (char *) "opennat", NULL };
+        assert_refused(&s, "\"opennat\"");
+        s.allow = (char *[]){ (char *) "@system-service", NULL };
+        assert_refused(&s, "\"@system-service\"");
+        s.allow = (char *[]){ (char *) "mount", NULL };
+        assert_refused(&s, "\"mount\"");
+        s.allow = (char *[]){ (char *) "@io-uring", NULL };
+        assert_refused(&s, "\"@io-uring\"");
+        s.allow = NULL;
+        s.deny = (char *[]){ (char *) "nothing", NULL };
+        assert_refused(&s, "\"nothing\"");
+        s.deny = (char *[]){ (char *) "execve", NULL };
+        assert_refused(&s, "\"execve\"");
+        s.deny = (char *[]){ (char *) "@process", NULL };
+        assert_refused(&s, "\"execve\"");
+        s.deny = NULL;
+        s.profile = _FILTER_PROFILE_MAX;
+        assert_refused(&s, "profile");
+}
+
+static void test_deterministic(void **state)
+{
+        for (unsigned p = 0; p < _FILTER_PROFILE_MAX; p++) {
+                _cleanup_free_ struct sock_filter *a = NULL, *b = NULL;
+                FilterSpec s = plain;
+                size_t n, m;
+
+                s.profile = p;
+                assert_int_equal(filter_compile(&s, &a, &n, NULL), 0);
+                assert_int_equal(filter_compile(&s, &b, &m, NULL), 0);
+                assert_int_equal(n, m);
+                assert_memory_equal(a, b, n * sizeof(*a));
+        }
+}
+
+/* systemd's list has all that our program may let through, what the shim needs, and nothing else that is
+ * refused. */
+static void test_systemd_list(void **state)
+{
+        static const char *const shim[] = { "seccomp", "landlock_create_ruleset", "landlock_add_rule",
+                "landlock_restrict_self", "keyctl", "capset", "prctl", "execve" };
+
+        for (unsigned p = 0; p < _FILTER_PROFILE_MAX; p++) {
+                _cleanup_strv_ char **list = NULL;
+                FilterSpec s = plain;
+                size_t extra = 0;
+
+                s.profile = p;
+                s.allow = (char *[]){ (char *) "ptrace", NULL };
+                s.deny = (char *[]){ (char *) "socket", NULL };
+                assert_int_equal(filter_systemd_allow_list(&s, &list, NULL), 0);
+                for (size_t i = 0; i < ELEMENTSOF(shim); i++)
+                        assert_true(strv_contains(list, shim[i]));
+                assert_true(strv_contains(list, "ptrace"));
+                assert_true(strv_contains(list, "socket"));
+                STRV_FOREACH(name, list)
+                {
+                        const FilterGroup *g = filter_group_of(*name);
+
+                        assert_non_null(g);
+                        if ((int) p > g->strictest)
+                                extra++;
+                }
+                assert_int_equal(extra, 5 + 1);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_names),
+                cmocka_unit_test(test_tables_whole),
+                cmocka_unit_test(test_allow),
+                cmocka_unit_test(test_deny),
+                cmocka_unit_test(test_kill),
+                cmocka_unit_test(test_errors),
+                cmocka_unit_test(test_deterministic),
+                cmocka_unit_test(test_systemd_list),
+        };
+
+        return cmocka_run_group_tests_name("filter-names", tests, NULL, NULL);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What the filter must say, written down by hand and apart from the tables that it is made from. */
+
+enum { /* profiles, a bit each in the order of FilterProfile */
+        JIT = 1 << 0,
+        BUILD = 1 << 1,
+        DEFAULT = 1 << 2,
+        STRICT = 1 << 3,
+        LAX = JIT | BUILD | DEFAULT,
+        ALL = LAX | STRICT,
+};
+
+enum { /* what the policy lacks */
+        NO_UNIX = 1 << 0,
+        NO_INET = 1 << 1,
+};
+
+typedef struct FilterRow {
+        unsigned profiles;
+        const char *call;
+        int verdict; /* 0: let through; else the errno */
+        uint64_t args[6];
+        unsigned lacks;
+} FilterRow;
+
+extern const FilterRow filter_rows[];
+extern const size_t filter_n_rows;
+
+/* Which arguments of a call the kernel takes as 32 bits: garbage above them must change nothing. */
+unsigned filter_row_int_args(const char *call);
