@@ -128,6 +128,7 @@ static void become_unit(const Options *o)
         else
                 drop_privileges(o, root);
         check(setsid() >= 0, "setsid");
+        umask(0077);
         signal(SIGPIPE, SIG_IGN);
         sigemptyset(&usr1);
         sigaddset(&usr1, SIGUSR1);

@@ -51,6 +51,7 @@ static void test_wrong_messages(void **state)
                         assert_message_refused(RUNSPEC_MESSAGE, fds, n, EBADMSG);
         assert_message_refused("agentbox-runspec 2", fds, RUNSPEC_FDS, EBADMSG);
         assert_message_refused(RUNSPEC_MESSAGE "x", fds, RUNSPEC_FDS, EBADMSG);
+        assert_message_refused("agentbox", fds, RUNSPEC_FDS, EBADMSG);
         assert_message_refused("x", fds, RUNSPEC_FDS, EBADMSG);
         assert_message_refused(RUNSPEC_MESSAGE, (int[]){ unsealed, fds[1], fds[1], fds[1], fds[1] },
                         RUNSPEC_FDS, EPERM);

@@ -279,9 +279,16 @@ static void test_huge_environment(void **state)
 
 static void test_state(void **state)
 {
+        Shim s = harness_start(&harness, &(Options){ .leak = true });
+        RunSpec spec;
+        Attest a;
         Outcome o;
 
-        harness_run(&harness, STRV(harness.report, S("state")), NULL, &o);
+        harness_attested(&s, &a);
+        assert_int_equal(a.umask, 0077);
+        spec = harness_spec(&harness, &a, STRV(harness.report, S("state")), NULL);
+        harness_send(&s, &spec);
+        harness_finish(&s, &o);
         assert_exit(&o, 0);
         assert_line(&o, "fds=0,1,2,");
         assert_line(&o, "dumpable=1");
@@ -303,6 +310,8 @@ static void test_state(void **state)
         assert_line(&o, "SigIgn=0000000000000000");
         assert_line(&o, "SigCgt=0000000000000000");
         outcome_done(&o);
+        runspec_done(&spec);
+        attest_done(&a);
 }
 
 static void set_tty(RunSpec *s, void *userdata)
