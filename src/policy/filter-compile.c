@@ -27,7 +27,7 @@ const char *const filter_profile_names[_FILTER_PROFILE_MAX] = {
 
 /* The shim calls these between systemd's list and its own filter. */
 static const char *const shim_calls[] = { "keyctl", "landlock_add_rule", "landlock_create_ruleset",
-        "landlock_restrict_self", "seccomp" };
+        "landlock_restrict_self", "openat2", "seccomp" };
 
 /* Without these not even the shim's execve would come to be, or no process would come to its end. */
 static const char *const vital_calls[] = { "execve", "exit", "exit_group", "rt_sigreturn" };
