@@ -159,14 +159,24 @@ char *format_size(uint64_t v)
 
 char *format_usec(uint64_t v)
 {
-        char *s = NULL;
+        _cleanup_free_ char *best = NULL;
 
         if (v == 0)
                 return strdup("0");
-        for (size_t i = 0; i < 7; i++)
-                if (v % times[i].factor == 0)
-                        return asprintf(&s, "%llu%s", (unsigned long long) (v / times[i].factor), times[i].text) < 0
-                                               ? NULL
-                                               : s;
-        return NULL;
+        /* Largest unit first: of two texts of one length, "7d" and "1w", it is the one to read. */
+        for (size_t i = 0; i < 7; i++) {
+                char *s;
+
+                if (v % times[i].factor != 0)
+                        continue;
+                if (asprintf(&s, "%llu%s", (unsigned long long) (v / times[i].factor), times[i].text) < 0)
+                        return NULL;
+                if (best && strlen(best) <= strlen(s)) {
+                        free(s);
+                        continue;
+                }
+                free(best);
+                best = s;
+        }
+        return TAKE_PTR(best);
 }

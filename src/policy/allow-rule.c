@@ -244,9 +244,8 @@ static int take_option(const char *word, AllowRule *r, Error **reterr)
                 if (!streq(word, options[i].text))
                         continue;
                 if (!(options[i].kinds & 1u << r->kind))
-                        return error_set(reterr, -EINVAL, "%s has no meaning in a %s rule%s", word,
-                                        r->kind == ALLOW_TCP_ADDRESS ? "tcp" : kind_words[r->kind],
-                                        r->kind == ALLOW_TCP_ADDRESS ? " with an address" : "");
+                        return error_set(reterr, -EINVAL, "%s has no meaning behind %s", word,
+                                        r->kind == ALLOW_TCP_ADDRESS ? "tcp and an address" : kind_words[r->kind]);
                 if (*rule_option(r, options + i))
                         return error_set(reterr, -EINVAL, "%s is given twice", word);
                 *rule_option(r, options + i) = true;

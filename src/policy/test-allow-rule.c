@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "policy/allow-rule.h"
+
+static AllowRule rule(const char *text)
+{
+        _cleanup_error_ Error *e = NULL;
+        AllowRule r;
+        size_t offset;
+
+        if (allow_rule_parse(text, &r, &offset, &e) < 0)
+                fail_msg("%s: %s", text, error_message(e, -EINVAL));
+        return r;
+}
+
+static void test_canonical(void **state)
+{
+        static const char *const rows[][2] = {
+                { "tls example.org", "tls example.org" },
+                { "tls example.org:443", "tls example.org" },
+                { "tls Example.ORG.", "tls example.org" },
+                { "tls  example.org:8443 \t ech=allow", "tls example.org:8443 ech=allow" },
+                { "tls *.example.org private=allow ech=allow", "tls *.example.org ech=allow private=allow" },
+                { "tls xn--mnchen-3ya.example", "tls xn--mnchen-3ya.example" },
+                { "tls *.internal", "tls *.internal" },
+                { "tls mirror", "tls mirror" },
+                { "tls 1.2.3.4.example", "tls 1.2.3.4.example" },
+                { "http example.net:80 private=allow", "http example.net private=allow" },
+                { "tcp db.example.org:5432 peer-first", "tcp db.example.org:5432 peer-first" },
+                { "tcp 192.0.2.77:5432", "tcp 192.0.2.77:5432" },
+                { "tcp 192.0.2.77/32:5432", "tcp 192.0.2.77:5432" },
+                { "tcp 10.0.0.0/8:22 peer-first", "tcp 10.0.0.0/8:22 peer-first" },
+                { "tcp 0.0.0.0/0:443", "tcp 0.0.0.0/0:443" },
+                { "tcp [2001:DB8::1]:443", "tcp [2001:db8::1]:443" },
+                { "tcp [2001:db8::]/32:443", "tcp [2001:db8::]/32:443" },
+                { "tcp [2001:db8::/32]:443", "tcp [2001:db8::]/32:443" },
+                { "192.0.2.0/24", "192.0.2.0/24" },
+                { "2001:db8::1/128", "2001:db8::1" },
+                { "0.0.0.0/0", "0.0.0.0/0" },
+                { "@package-index", "@package-index" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                AllowRule r = rule(rows[i][0]), again;
+                _cleanup_free_ char *text = allow_rule_format(&r), *second = NULL;
+
+                assert_string_equal(text, rows[i][1]);
+                again = rule(text);
+                second = allow_rule_format(&again);
+                assert_string_equal(text, second);
+        }
+}
+
+static void test_refused(void **state)
+{
+        static const struct {
+                const char *text;
+                size_t offset;
+                const char *says;
+        } rows[] = {
+                { "tls", 0, "destination is missing" },
+                { "tls 192.0.2.1", 4, "takes a name" },
+                { "tls 127.1", 4, "takes a name" },
+                { "tls 0x7f000001", 4, "address" },
+                { "tls a.0x7f", 4, "address" },
+                { "tls exa mple.org", 8, "unknown option" },
+                { "tls a-.org", 4, "labels" },
+                { "tls metadata.google.internal", 4, "metadata" },
+                { "tls a.metadata.google.internal", 4, "metadata" },
+                { "tls METADATA.goog.", 4, "metadata" },
+                { "http instance-data", 5, "metadata" },
+                { "tcp example.org:65536", 16, "not a port" },
+                { "tcp example.org:+1", 16, "not a port" },
+                { "tcp example.org:", 16, "not a port" },
+                { "tcp 169.254.169.254:80", 4, "metadata" },
+                { "tcp 169.254.169.254/31:80", 4, "metadata" },
+                { "tcp 169.254.0.0/16:80", 4, "metadata" },
+                { "tcp [fe80::1]:80", 4, "metadata" },
+                { "tcp [::ffff:169.254.169.254]:80", 4, "IPv4" },
+                { "tcp 10.0.0.1/8:80", 4, "10.0.0.0/8" },
+                { "tcp 192.0.2.1:80 ech=allow", 17, "no meaning" },
+                { "169.254.169.254", 0, "metadata" },
+                { "192.0.2.1 192.0.2.2", 10, "nothing can follow" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_error_ Error *e = NULL;
+                AllowRule r;
+                size_t offset = 999;
+
+                if (allow_rule_parse(rows[i].text, &r, &offset, &e) != -EINVAL || offset != rows[i].offset ||
+                    !strstr(e->message, rows[i].says))
+                        fail_msg("%s: offset %zu, %s", rows[i].text, offset, error_message(e, 0));
+        }
+}
+
+static void test_names_at_their_bounds(void **state)
+{
+        char text[400] = "tls ";
+        _cleanup_error_ Error *e = NULL, *e2 = NULL;
+        AllowRule r;
+        size_t offset;
+
+        for (int i = 0; i < 63; i++)
+                strcat(text, "a");
+        strcat(text, ".org");
+        rule(text);
+        strcpy(text, "tls a");
+        for (int i = 0; i < 63; i++)
+                strcat(text, "a");
+        assert_int_equal(allow_rule_parse(text, &r, &offset, &e), -EINVAL);
+        strcpy(text, "tls ");
+        for (int i = 0; i < 126; i++)
+                strcat(text, "a.");
+        strcat(text, "a"); /* 253 */
+        rule(text);
+        strcat(text, "a");
+        assert_int_equal(allow_rule_parse(text, &r, &offset, &e2), -EINVAL);
+}
+
+static void test_covers(void **state)
+{
+        static const struct {
+                const char *outer, *inner;
+                bool covers;
+        } rows[] = {
+                { "tls example.org", "tls example.org", true },
+                { "tls example.org", "tls example.org:8443", false },
+                { "tls example.org", "http example.org:443", false },
+                { "tls example.org", "tcp example.org:443", false },
+                { "tls example.org", "tls www.example.org", false },
+                { "tls *.example.org", "tls www.example.org", true },
+                { "tls *.example.org", "tls a.b.example.org", true },
+                { "tls *.example.org", "tls *.b.example.org", true },
+                { "tls *.example.org", "tls *.example.org", true },
+                { "tls *.example.org", "tls example.org", false },
+                { "tls *.example.org", "tls evilexample.org", false },
+                { "tls *.b.example.org", "tls *.example.org", false },
+                { "tls www.example.org", "tls *.www.example.org", false },
+                { "tls example.org", "tls example.org ech=allow", false },
+                { "tls example.org ech=allow", "tls example.org", true },
+                { "tls example.org", "tls example.org private=allow", false },
+                { "tcp 10.0.0.0/8:22", "tcp 10.1.2.3:22", true },
+                { "tcp 10.0.0.0/8:22", "tcp 11.1.2.3:22", false },
+                { "tcp 10.0.0.0/8:22", "tcp 10.0.0.0/7:22", false },
+                { "tcp 10.0.0.0/8:22", "10.1.2.3", false },
+                { "10.0.0.0/8", "10.1.2.0/24", true },
+                { "::/0", "10.1.2.0/24", false },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                AllowRule outer = rule(rows[i].outer), inner = rule(rows[i].inner);
+
+                if (allow_rule_covers(&outer, &inner) != rows[i].covers)
+                        fail_msg("%s / %s", rows[i].outer, rows[i].inner);
+        }
+}
+
+int main(void)
+{
+        static const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_canonical),
+                cmocka_unit_test(test_refused),
+                cmocka_unit_test(test_names_at_their_bounds),
+                cmocka_unit_test(test_covers),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
