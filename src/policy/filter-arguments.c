@@ -2,6 +2,7 @@
 #include <asm/ioctls.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/netlink.h>
 #include <linux/prctl.h>
 #include <netinet/in.h>
@@ -157,6 +158,7 @@ const FilterGrant filter_grants[] = {
         IOCTL(FIOCLEX),
         IOCTL(FIONCLEX),
         IOCTL(FIOQSIZE),
+        IOCTL(FICLONE),
 
         /* strict runs nothing that was written inside: a memfd must be sealed against that. Kernels
          * before 6.3 cannot, and have none of these then. */

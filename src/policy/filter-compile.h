@@ -6,14 +6,19 @@
 
 #include "base/error.h"
 
-/* Compiles the agentbox seccomp layer. Source of its rules: the design's filter.md, by entry points of real
- * vulnerabilities; the second, coarser layer is systemd's SystemCallFilter= allow-list (filter_systemd_allow_list). */
+/* Compiles the agentbox seccomp layer: an allow-list of calls by profile, some of them with certain
+ * arguments only, and refusals of arguments that hold whatever is allowed. Chosen by the entry points of
+ * real vulnerabilities. The second, coarser layer is systemd's SystemCallFilter= allow-list
+ * (filter_systemd_allow_list).
+ *
+ * A refused call answers EPERM, or what a kernel without it would answer (ENOSYS, EAFNOSUPPORT, EINVAL)
+ * where programs then do without. Calls of foreign architectures (i386, x32) kill the process. */
 
 typedef enum FilterProfile {
-        FILTER_PROFILE_JIT,     /* what runtimes with their own compilers need */
+        FILTER_PROFILE_JIT, /* what runtimes with their own compilers need */
         FILTER_PROFILE_BUILD,
         FILTER_PROFILE_DEFAULT,
-        FILTER_PROFILE_STRICT,  /* the smallest set */
+        FILTER_PROFILE_STRICT, /* the smallest set */
         _FILTER_PROFILE_MAX,
 } FilterProfile;
 
@@ -21,23 +26,29 @@ extern const char *const filter_profile_names[_FILTER_PROFILE_MAX]; /* "jit", "b
 
 typedef struct FilterSpec {
         FilterProfile profile;
-        bool unix_sockets;         /* socket(AF_UNIX) allowed; socketpair(AF_UNIX) always is */
-        bool inet_sockets;         /* AF_INET and AF_INET6: TCP, UDP, ICMP echo */
-        bool kill_on_denied;       /* OnDenied=kill: a refused call kills the process instead of failing */
-        char *const *allow;        /* [Syscalls] Allow=, names or @groups; NULL-terminated, may be NULL */
-        char *const *deny;         /* [Syscalls] Deny= */
+        bool unix_sockets;   /* socket(AF_UNIX) allowed; socketpair(AF_UNIX) always is */
+        bool inet_sockets;   /* AF_INET and AF_INET6: TCP, UDP, ICMP echo */
+        bool kill_on_denied; /* OnDenied=kill: EPERM becomes the end of the process; "not here" stays an
+                                error */
+        char *const *allow; /* [Syscalls] Allow=, names or @groups; NULL-terminated, may be NULL. Rules about
+                             * the arguments of a call stay in force where it is named here. */
+        char *const *deny;  /* [Syscalls] Deny=; wins over Allow= */
 } FilterSpec;
 
-/* The program for seccomp(SECCOMP_SET_MODE_FILTER), newly allocated, and its instruction count (≤ BPF_MAXINSNS).
- * Deterministic: the same spec gives the same bytes. -EINVAL with an error that names an unknown call or group, or one that
- * nothing may allow. */
+/* The program for seccomp(SECCOMP_SET_MODE_FILTER), newly allocated, and its instruction count (at most
+ * BPF_MAXINSNS). Deterministic: the same spec gives the same bytes. -EINVAL with an error that names an
+ * unknown call or group, one that nothing may allow, or one that no program does without (execve, exit).
+ * -EOPNOTSUPP: neither x86-64 nor aarch64. */
 int filter_compile(const FilterSpec *spec, struct sock_filter **ret, size_t *ret_n, Error **reterr);
 
-/* The names for systemd's SystemCallFilter= allow-list: everything that the compiled filter may let through and the calls
- * that the shim itself needs before its own filter is in place (seccomp, landlock_*, capset, prctl, execve, ...). Allocated strv. */
+/* The names for systemd's SystemCallFilter= allow-list: what the profile and Allow= have, with no regard to
+ * Deny=, and the calls that the shim itself needs before its own filter is in place (seccomp, landlock_*,
+ * keyctl). Where both layers refuse with an errno ours counts, as the later one. systemd ignores names that
+ * it does not know, so on an old one such a call is refused. Allocated strv. */
 int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reterr);
 
-/* Whether a name or @group is known, and whether [Syscalls] Allow= may name it (deny-always calls may not be). */
+/* Whether a name or @group is known, and whether [Syscalls] Allow= may name it (never-to-be-allowed calls
+ * may not be). */
 bool filter_name_known(const char *name);
 bool filter_name_allowable(const char *name);
 /* All known names and groups, for did-you-mean; NULL-terminated, static. */
