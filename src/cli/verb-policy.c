@@ -15,7 +15,8 @@
 #include "policy/policy-value.h"
 #include "policy/policy.h"
 
-/* agentbox policy ...: reads the policies of this machine as the broker would, with the caller's own rights, and starts nothing. */
+/* agentbox policy ...: reads the policies of this machine as the broker would, with the caller's own rights,
+ * and starts nothing. */
 
 enum { EXIT_DIFFERENT = 1, EXIT_INVALID = 1 };
 
@@ -35,8 +36,8 @@ static int finish(int status)
         return r < 0 ? message_failure(NULL, r) : status;
 }
 
-/* Loads the policy so that it can be shown. *ret_whole says whether it is one that could be run: where only a set is missing, the
- * policy is shown with the set's name in it and the error on stderr. */
+/* Loads the policy so that it can be shown. *ret_whole says whether it is one that could be run: where only
+ * a set is missing, the policy is shown with the set's name in it and the error on stderr. */
 static int load_shown(const char *name, Policy **ret, bool *ret_whole, Error **reterr)
 {
         _cleanup_error_ Error *e = NULL;
@@ -92,7 +93,8 @@ static int policy_list_verb(const PolicyArgs *args, char **argv)
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(heads); i++)
                 r = table_add(&t, strdup(heads[i]));
-        STRV_FOREACH(i, names) {
+        STRV_FOREACH(i, names)
+        {
                 if (r < 0)
                         break;
                 r = list_one(*i, &t);
@@ -132,7 +134,8 @@ static int policy_check_verb(const PolicyArgs *args, char **argv)
 {
         int status = EXIT_SUCCESS;
 
-        STRV_FOREACH(file, argv) {
+        STRV_FOREACH(file, argv)
+        {
                 _cleanup_policy_ Policy *p = NULL;
                 _cleanup_error_ Error *e = NULL;
                 int r = ends_in(*file, ".list")   ? policy_check_set_file(*file, &e)
@@ -146,17 +149,35 @@ static int policy_check_verb(const PolicyArgs *args, char **argv)
         return finish(status);
 }
 
+/* Lists of hundreds of names are for --json. */
+static void print_shortened(const char *s)
+{
+        enum { SHOWN = 160 };
+        size_t n = strlen(s), cut = SHOWN, more = 0;
+
+        if (n <= SHOWN + 40) {
+                printf("    %s\n", s);
+                return;
+        }
+        while (cut > 0 && s[cut] != ' ')
+                cut--;
+        for (const char *c = s + cut; *c && *c != ';'; c++)
+                more += *c == ' ';
+        printf("    %.*s and %zu more%s\n", (int) cut, s, more, strchrnul(s, ';'));
+}
+
 static void print_explanation(PolicyKey key, const PolicyExplanation *x)
 {
         const PolicyKeyInfo *k = policy_keys + key;
 
         if (!x->values)
-                printf("%s%s.%s%s  (not set)\n", output_colour(COLOUR_BOLD), k->section, k->name, output_colour_end(COLOUR_BOLD));
+                printf("%s%s.%s%s  (not set)\n", output_colour(COLOUR_BOLD), k->section, k->name,
+                                output_colour_end(COLOUR_BOLD));
         for (size_t i = 0; x->values && x->values[i]; i++)
-                printf("%s%s.%s%s=%s  (%s)\n", output_colour(COLOUR_BOLD), k->section, k->name, output_colour_end(COLOUR_BOLD),
-                                x->values[i], x->sources[i]);
+                printf("%s%s.%s%s=%s  (%s)\n", output_colour(COLOUR_BOLD), k->section, k->name,
+                                output_colour_end(COLOUR_BOLD), x->values[i], x->sources[i]);
         STRV_FOREACH(i, x->enforced)
-                printf("    %s\n", *i);
+        print_shortened(*i);
 }
 
 static json_t *json_strings(char *const *l)
@@ -164,7 +185,7 @@ static json_t *json_strings(char *const *l)
         json_t *a = json_array();
 
         STRV_FOREACH(i, l)
-                json_array_append_new(a, output_json_bytes(*i, strlen(*i)));
+        json_array_append_new(a, output_json_bytes(*i, strlen(*i)));
         return a;
 }
 
@@ -231,8 +252,9 @@ static void print_only_in(PolicyKey key, char *const *l, char *const *other, cha
         const PolicyKeyInfo *k = policy_keys + key;
 
         STRV_FOREACH(i, l)
-                if (!strv_contains(other, *i))
-                        printf("%s%c%s.%s=%s%s\n", output_colour(colour), sign, k->section, k->name, *i, output_colour_end(colour));
+        if (!strv_contains(other, *i))
+                printf("%s%c%s.%s=%s%s\n", output_colour(colour), sign, k->section, k->name, *i,
+                                output_colour_end(colour));
 }
 
 static int policy_diff_verb(const PolicyArgs *args, char **argv)
@@ -254,9 +276,9 @@ static int policy_diff_verb(const PolicyArgs *args, char **argv)
                 if (r < 0 || k == POLICY_EXTENDS)
                         continue;
                 STRV_FOREACH(i, left)
-                        different |= !strv_contains(right, *i);
+                different |= !strv_contains(right, *i);
                 STRV_FOREACH(i, right)
-                        different |= !strv_contains(left, *i);
+                different |= !strv_contains(left, *i);
                 print_only_in(k, left, right, '-', COLOUR_RED);
                 print_only_in(k, right, left, '+', COLOUR_GREEN);
         }
@@ -273,9 +295,10 @@ static int policy_indexes_verb(const PolicyArgs *args, char **argv)
         if (r < 0)
                 return message_failure(NULL, r);
         STRV_FOREACH(i, rules)
-                puts(*i);
+        puts(*i);
         if (!rules)
-                message("no configuration of pip, npm or apt here names a host: they use their built-in ones");
+                message("no configuration of pip, npm or apt here names a host: they use their built-in "
+                        "ones");
         return finish(EXIT_SUCCESS);
 }
 
@@ -285,24 +308,43 @@ typedef struct SubVerb {
 } SubVerb;
 
 static const SubVerb sub_verbs[] = {
-        { { "policy list", "", "The policies of this machine, where they come from and what they are for.", NULL, 0, 0, 0, false },
-          policy_list_verb },
-        { { "policy show", "POLICY", "The effective policy, with what it extends and its drop-ins, as one text.", NULL, 0, 1, 1, false },
-          policy_show_verb },
-        { { "policy check", "FILE...",
-            "Everything that is wrong with these files, each as FILE:LINE:COLUMN: message. Exit status 1 where\n"
-            "there is something. FILE.conf is checked as a drop-in, FILE.list as a set of rules.", NULL, 0, 1, -1, false },
-          policy_check_verb },
-        { { "policy explain", "[--json] POLICY",
-            "Every key: its value, the file and line that it came from, and what enforces it.", json_option,
-            ELEMENTSOF(json_option), 1, 1, false },
-          policy_explain_verb },
-        { { "policy diff", "POLICY POLICY", "The keys in which two policies differ. Exit status 1 where they do.", NULL, 0, 2, 2, false },
-          policy_diff_verb },
-        { { "policy indexes", "",
-            "The hosts that this machine's pip, npm and apt are set to use, as rules, ready to be saved as\n"
-            "package-index.list in the directory of sets.", NULL, 0, 0, 0, false },
-          policy_indexes_verb },
+        { .usage = { .verb = "policy list",
+                     .synopsis = "",
+                     .description = "The policies of this machine, where they are and what they are for." },
+          .run = policy_list_verb },
+        { .usage = { .verb = "policy show",
+                     .synopsis = "POLICY",
+                     .description = "The effective policy, with what it extends and its drop-ins, as one text.",
+                     .min = 1,
+                     .max = 1 },
+          .run = policy_show_verb },
+        { .usage = { .verb = "policy check",
+                     .synopsis = "FILE...",
+                     .description = "Everything that is wrong with these files, as FILE:LINE:COLUMN: message.\n"
+                                    "FILE.conf is checked as a drop-in, FILE.list as a set of rules.\n"
+                                    "Exit status 1 where something is wrong.",
+                     .min = 1,
+                     .max = -1 },
+          .run = policy_check_verb },
+        { .usage = { .verb = "policy explain",
+                     .synopsis = "[--json] POLICY",
+                     .description = "Every key: its value, the file and line it came from, what enforces it.",
+                     .options = json_option,
+                     .n_options = ELEMENTSOF(json_option),
+                     .min = 1,
+                     .max = 1 },
+          .run = policy_explain_verb },
+        { .usage = { .verb = "policy diff",
+                     .synopsis = "POLICY POLICY",
+                     .description = "The keys in which two policies differ. Exit status 1 where they do.",
+                     .min = 2,
+                     .max = 2 },
+          .run = policy_diff_verb },
+        { .usage = { .verb = "policy indexes",
+                     .synopsis = "",
+                     .description = "The hosts that pip, npm and apt are set to use here, as rules of Allow=,\n"
+                                    "ready to be saved as package-index.list in the directory of sets." },
+          .run = policy_indexes_verb },
 };
 
 static void policy_usage(FILE *f)
@@ -311,7 +353,13 @@ static void policy_usage(FILE *f)
         for (size_t i = 0; i < ELEMENTSOF(sub_verbs); i++) {
                 const Usage *u = &sub_verbs[i].usage;
 
-                fprintf(f, "  %s %s\n      %s\n", u->verb + strlen("policy "), u->synopsis, u->description);
+                fprintf(f, "  %s %s\n", u->verb + strlen("policy "), u->synopsis);
+                for (const char *line = u->description; *line;) {
+                        size_t n = strcspn(line, "\n");
+
+                        fprintf(f, "      %.*s\n", (int) n, line);
+                        line += n + (line[n] == '\n');
+                }
         }
 }
 
@@ -322,8 +370,8 @@ static int unknown_sub_verb(const char *name)
         for (size_t i = 0; i < ELEMENTSOF(sub_verbs); i++)
                 names[i] = sub_verbs[i].usage.verb + strlen("policy ");
         near = policy_suggest(name, names, ELEMENTSOF(names));
-        message("unknown command \"policy %s\"%s%s%s; see \"agentbox policy --help\"", name, near ? "; did you mean " : "",
-                        near ? near : "", near ? "?" : "");
+        message("unknown command \"policy %s\"%s%s%s; see \"agentbox policy --help\"", name,
+                        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
         return EXIT_OURS;
 }
 

@@ -25,7 +25,10 @@ static size_t multibyte_sequence(const uint8_t *p, size_t n)
         }
         if ((length == 3 && c < 0x800) || (length == 4 && c < 0x10000) || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
                 return 0;
-        return c < 0xa0 ? 0 : length; /* C1 controls */
+        /* C1 controls, and what hides or turns around the text that a person reads. */
+        if (c < 0xa0 || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x2069) || c == 0xfeff)
+                return 0;
+        return length;
 }
 
 size_t policy_text_sequence(const char *s, size_t n)

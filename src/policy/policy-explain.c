@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/buf.h"
 #include "policy/policy-explain.h"
 #include "policy/policy-keys.h"
 #include "policy/policy-value.h"
@@ -47,35 +48,83 @@ static int explain_value(const Policy *p, PolicyKey key, PolicyExplanation *e)
         return 0;
 }
 
-/* Without values: a policy that no unit can be made of yet. */
-static int add_property_names(PolicyKey key, char ***l)
+/* One property carries several file systems; a key speaks of its own alone. NULL: all of the property. */
+static const char *mount_point(const Policy *p, PolicyKey key, size_t i)
 {
-        for (size_t i = 0; i < n_unit_prop_rows; i++) {
-                const UnitPropRow *row = unit_prop_rows + i;
-                const char *name = row->file_name ? row->file_name : row->name;
-                char *s;
-
-                if (!(row->keys & UNIT_PROP_KEY(key)) || !*name)
-                        continue;
-                if (asprintf(&s, "unit property %s=", name) < 0 || strv_push(l, s) < 0)
-                        return -ENOMEM;
+        switch (key) {
+        case FILES_WORKSPACE:
+        case FILES_WORKSPACE_SIZE:
+        case FILES_WORKSPACE_INODES:
+                return i == 0 ? policy_string(p, FILES_WORKSPACE) : NULL;
+        case FILES_TMP_SIZE:
+                return i == 0 ? UNIT_TMP_LINK : i == 1 ? UNIT_VAR_TMP_LINK : NULL;
+        case FILES_SHM_SIZE:
+                return i == 0 ? "/dev/shm" : NULL;
+        default:
+                return NULL;
         }
+}
+
+/* "NAME=WORD WORD ..." without the words that are about other mount points. */
+static int keep_mount_points(const Policy *p, PolicyKey key, char **line)
+{
+        _cleanup_buf_ Buf b = {};
+        _cleanup_strv_ char **words = NULL;
+        char *equals = strchr(*line, '='), *text;
+
+        if (!mount_point(p, key, 0) || !equals || !startswith(*line, "TemporaryFileSystem="))
+                return 0;
+        if (strv_split(equals + 1, " ", &words) < 0)
+                return -ENOMEM;
+        buf_printf(&b, "%.*s=", (int) (equals - *line), *line);
+        STRV_FOREACH(w, words)
+                for (size_t i = 0; mount_point(p, key, i); i++) {
+                        const char *rest = startswith(*w, mount_point(p, key, i));
+
+                        if (rest && *rest == ':')
+                                buf_printf(&b, "%s%s", b.data[b.size - 1] == '=' ? "" : " ", *w);
+                }
+        text = buf_take_string(&b);
+        if (!text)
+                return -ENOMEM;
+        free(*line);
+        *line = text;
         return 0;
 }
 
-static int add_properties(const UnitProps *props, PolicyKey key, char ***l)
+static int add_property(const Policy *p, PolicyKey key, const UnitPropRow *row, const UnitProps *props, char ***l)
 {
-        _cleanup_strv_ char **lines = NULL;
+        const char *name = row->file_name ? row->file_name : row->name;
+        const UnitProp *q = props ? unit_props_find(props, row->name) : NULL;
+        _cleanup_free_ char *line = NULL;
+        char *s;
+        int r;
 
-        if (!props)
-                return add_property_names(key, l);
-        if (unit_props_text_for_key(props, key, &lines) < 0)
-                return -ENOMEM;
-        STRV_FOREACH(i, lines) {
-                char *s;
-
-                if (asprintf(&s, "unit property %s", *i) < 0 || strv_push(l, s) < 0)
+        if (!*name || (props && !q))
+                return 0;
+        if (q) {
+                r = unit_prop_to_text(q, &line);
+                if (r >= 0 && line)
+                        r = keep_mount_points(p, key, &line);
+                if (r < 0)
                         return -ENOMEM;
+        }
+        /* Without values: a policy that no unit can be made of yet. */
+        r = line ? asprintf(&s, "unit property %s%s%s", line, row->verified_by ? "; verified as " : "",
+                                  row->verified_by ? row->verified_by : "")
+                 : asprintf(&s, "unit property %s=", name);
+        return r < 0 ? -ENOMEM : strv_push(l, s);
+}
+
+static int add_properties(const Policy *p, PolicyKey key, const UnitProps *props, char ***l)
+{
+        if (!policy_is_set(p, key))
+                return 0;
+        for (size_t i = 0; i < n_unit_prop_rows; i++) {
+                int r = unit_prop_rows[i].keys & UNIT_PROP_KEY(key) ? add_property(p, key, unit_prop_rows + i, props, l) : 0;
+
+                if (r < 0)
+                        return r;
         }
         return 0;
 }
@@ -107,14 +156,14 @@ int policy_explain_key(const Policy *p, PolicyKey key, const UnitProps *props, P
         int r = explain_value(p, key, &e);
 
         if (r >= 0)
-                r = add_properties(props, key, &e.enforced);
+                r = add_properties(p, key, props, &e.enforced);
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(enforcers); i++) {
                 const Enforcer *x = enforcers + i;
 
                 if (!(k->by & x->by) || (x->section && !streq(x->section, k->section)))
                         continue;
-                /* Only a filtered network has a namespace of agentboxd's making. */
-                if (key == NETWORK_EGRESS && x->by == POLICY_BY_BROKER && policy_u64(p, key) != EGRESS_FILTERED)
+                /* Only a filtered network has a namespace of agentboxd's making, and rules for the warden. */
+                if ((key == NETWORK_EGRESS || key == NETWORK_ALLOW) && policy_u64(p, NETWORK_EGRESS) != EGRESS_FILTERED)
                         continue;
                 r = strv_extend(&e.enforced, x->text);
         }

@@ -10,7 +10,7 @@
 typedef struct PolicyExplanation {
         char **values;   /* one, or the items of a list, or none where the key is not set */
         char **sources;  /* for each value: "FILE:LINE", "--set" or "default" */
-        char **enforced; /* "unit property MemoryMax=268435456", "seccomp filter of agentbox-exec", ... */
+        char **enforced; /* "unit property MemoryMax=268435456; verified as memory-limit", "seccomp filter of agentbox-exec", ... */
 } PolicyExplanation;
 
 void policy_explanation_done(PolicyExplanation *e);

@@ -145,6 +145,7 @@ static void test_refused_forms(void **state)
                 { "[Limits]\nTasks=\033[31m\n", "t.policy:2:7: control character 0x1b" },
                 { "[Policy]\nDescription=\xc0\x80\n", "t.policy:2:13: not valid UTF-8" },
                 { "[Policy]\nDescription=\xc2\x9b\n", "t.policy:2:13: not valid UTF-8, or a control" },
+                { "[Policy]\nDescription=a\xe2\x80\xae\n", "t.policy:2:14: not valid UTF-8, or a control" },
                 { "[Policy]\nDescription=\xed\xa0\x80\n", "t.policy:2:13: not valid UTF-8" },
                 { "[Policy]\nDescription=x\\ \n", "t.policy:2:14: a value cannot end in a backslash" },
                 { "\xef\xbb\xbf[Limits]\n", "t.policy:1:1: a byte order mark" },
