@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <syslog.h>
+#include <systemd/sd-journal.h>
+
+#include "broker/broker-adopt.h"
+#include "broker/broker-bus.h"
+#include "broker/run.h"
+#include "wire/bus-iface.h"
+
+static bool is_run_id(const char *s)
+{
+        return strlen(s) == RUN_ID_LENGTH && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789") == RUN_ID_LENGTH;
+}
+
+static void end_unit(Manager *m, const char *unit)
+{
+        (void) broker_unit_kill(m->pid1.bus, unit, SIGKILL);
+        (void) broker_unit_stop(m->pid1.bus, unit);
+}
+
+static void remove_directory(Manager *m, const char *id)
+{
+        _cleanup_error_ Error *e = NULL;
+        int r = run_root_remove(m->runtime_fd, id, &e);
+
+        if (r < 0)
+                sd_journal_print(LOG_WARNING, "Cannot remove %s/%s: %s", RUNTIME_DIR, id, error_message(e, r));
+}
+
+/* The strings change hands. */
+static Run *run_from_state(Manager *m, const char *id, RunState *s)
+{
+        Run *r = run_new(m, NULL);
+
+        if (!r)
+                return NULL;
+        snprintf(r->id, sizeof(r->id), "%s", id);
+        snprintf(r->unit, sizeof(r->unit), "agentbox-%s.service", id);
+        r->phase = RUN_RUNNING;
+        r->policy_name = TAKE_PTR(s->policy);
+        r->digest = TAKE_PTR(s->digest);
+        r->name = *s->name ? TAKE_PTR(s->name) : NULL;
+        r->command = TAKE_PTR(s->command);
+        r->caller.sender = TAKE_PTR(s->client);
+        r->caller.uid = s->caller_uid;
+        r->status.control_group = TAKE_PTR(s->control_group);
+        snprintf(r->status.invocation_id, sizeof(r->status.invocation_id), "%s", s->invocation_id);
+        r->verified = TAKE_PTR(s->verified);
+        r->uid = s->uid;
+        r->peer.pid = (pid_t) s->main_pid;
+        r->detached = s->detached;
+        r->result.started = s->started;
+        r->memory_max = s->memory_max;
+        r->runtime_usec = s->runtime_usec;
+        r->output_max = s->output_max;
+        return r;
+}
+
+static void write_refused(Manager *m, const char *id, const RunState *s)
+{
+        char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
+        AuditSubject subject = { .run = id, .policy = s->policy, .digest = s->digest, .unit = unit, .caller_uid = s->caller_uid };
+        static const char reason[] = "the broker ended while the run was being started";
+
+        snprintf(unit, sizeof(unit), "agentbox-%s.service", id);
+        if (audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, id, false) > 0 || audit_is_on_record(m->audit, AUDIT_RUN_UNVERIFIED, id, false) > 0)
+                return;
+        (void) audit_write(AUDIT_RUN_REFUSED, &subject,
+                &(AuditDetail){ .message = "Run refused: the broker ended while it was being started", .command = s->command, .reason = reason });
+}
+
+/* The unit still lives: from here on as if we had started it. */
+static void take_over(Run *r)
+{
+        Manager *m = r->manager;
+
+        if (r->status.main_pid != (uint32_t) r->peer.pid || run_watch_main(r) < 0) {
+                /* Its command has ended while nobody looked; what is left of it must not go on. */
+                end_unit(m, r->unit);
+                return;
+        }
+        run_usage_open(&r->usage, &m->host, r->status.control_group);
+        if (*r->caller.sender && !broker_bus_has_client(m, r->caller.sender))
+                run_on_client_gone(r);
+        sd_journal_print(LOG_INFO, "Run %s is taken over from an earlier broker", r->id);
+}
+
+static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit)
+{
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        Run *r = run_from_state(m, id, s);
+        int k = -ENOENT;
+
+        if (!r)
+                return;
+        r->dir_fd = openat(m->runtime_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        r->end_is_on_record = s->phase == STATE_ENDING && audit_is_on_record(m->audit, AUDIT_RUN_ENDED, id, false) > 0;
+        manager_add(m, r);
+        if (has_unit)
+                k = broker_unit_get_all_now(m->pid1.bus, r->unit, &reply);
+        if (k >= 0)
+                k = unit_status_read_reply(&r->status, reply);
+        if (k >= 0 && !unit_status_is_over(&r->status)) {
+                r->was_up = true;
+                take_over(r);
+                return;
+        }
+        r->unit_over = true;
+        run_end(r);
+}
+
+static void adopt_directory(Manager *m, const char *id, bool has_unit)
+{
+        _cleanup_(run_state_done) RunState s = {};
+        _cleanup_close_ int fd = openat(m->runtime_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
+        int r = fd < 0 ? -errno : run_state_read(fd, &s);
+
+        if (r >= 0 && s.phase != STATE_STARTING) {
+                adopt_run(m, id, &s, has_unit);
+                return;
+        }
+        snprintf(unit, sizeof(unit), "agentbox-%s.service", id);
+        if (has_unit)
+                end_unit(m, unit);
+        if (r >= 0)
+                write_refused(m, id, &s);
+        else
+                sd_journal_print(LOG_WARNING, "%s/%s holds no readable state (%s) and is removed", RUNTIME_DIR, id, strerror(-r));
+        remove_directory(m, id);
+}
+
+/* First the names, then the work: the work removes directories. */
+static int list_directories(Manager *m, char ***ret)
+{
+        int fd = openat(m->runtime_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+        if (!d) {
+                r = -errno;
+                closep(&fd);
+                return r;
+        }
+        for (struct dirent *e; r >= 0 && (e = readdir(d));)
+                if (is_run_id(e->d_name))
+                        r = strv_extend(ret, e->d_name);
+        closedir(d);
+        return r;
+}
+
+static bool has_directory(char *const *ids, const char *unit)
+{
+        STRV_FOREACH(i, ids)
+                if (strncmp(unit + strlen("agentbox-"), *i, RUN_ID_LENGTH) == 0)
+                        return true;
+        return false;
+}
+
+/* Only names that we give: an administrator's unit agentbox-something.service is not ours. */
+static bool is_run_unit(const char *unit)
+{
+        const char *id = startswith(unit, "agentbox-");
+        char copy[RUN_ID_LENGTH + 1] = "";
+
+        if (!id || strlen(id) != RUN_ID_LENGTH + strlen(".service"))
+                return false;
+        memcpy(copy, id, RUN_ID_LENGTH);
+        return is_run_id(copy) && streq(id + RUN_ID_LENGTH, ".service");
+}
+
+int broker_adopt(Manager *m, Error **reterr)
+{
+        _cleanup_strv_ char **units = NULL, **ids = NULL;
+        int r = broker_unit_list(m->pid1.bus, &units, reterr);
+
+        if (r < 0)
+                return r;
+        r = list_directories(m, &ids);
+        if (r < 0)
+                return error_set(reterr, r, "cannot read %s: %s", RUNTIME_DIR, strerror(-r));
+        STRV_FOREACH(i, ids) {
+                char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
+
+                snprintf(unit, sizeof(unit), "agentbox-%s.service", *i);
+                adopt_directory(m, *i, strv_contains(units, unit));
+        }
+        STRV_FOREACH(i, units)
+                if (is_run_unit(*i) && !has_directory(ids, *i)) {
+                        sd_journal_print(LOG_WARNING, "%s belongs to no run and is ended", *i);
+                        end_unit(m, *i);
+                }
+        manager_arm_sampler(m);
+        return 0;
+}

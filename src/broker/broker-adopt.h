@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include "broker/manager.h"
+
+/* Once, before the first call is taken: what an earlier broker left in RUNTIME_DIR and among PID 1's units. Runs that had begun are
+ * taken over, half-started ones are ended, the end of those that ended meanwhile is put on record (once), everything else is removed. */
+int broker_adopt(Manager *m, Error **reterr);

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/uio.h>
+#include <syslog.h>
+#include <systemd/sd-journal.h>
+
+#include "base/buf.h"
+#include "base/escape.h"
+#include "base/strv.h"
+#include "broker/broker-audit.h"
+#include "policy/policy.h"
+#include "wire/messages.h"
+
+#define COMMAND_BYTES_MAX 4096u
+#define ARGUMENT_BYTES_MAX 1024u
+
+static const struct {
+        const char *name, *message_id;
+        int priority;
+} events[_AUDIT_EVENT_MAX] = {
+        [AUDIT_RUN_REQUESTED] = { "run-requested", AGENTBOX_MESSAGE_RUN_REQUESTED, LOG_INFO },
+        [AUDIT_RUN_REFUSED] = { "run-refused", AGENTBOX_MESSAGE_RUN_REFUSED, LOG_NOTICE },
+        [AUDIT_RUN_VERIFIED] = { "run-verified", AGENTBOX_MESSAGE_RUN_VERIFIED, LOG_INFO },
+        [AUDIT_RUN_UNVERIFIED] = { "run-unverified", AGENTBOX_MESSAGE_RUN_UNVERIFIED, LOG_WARNING },
+        [AUDIT_RUN_STARTED] = { "run-started", AGENTBOX_MESSAGE_RUN_STARTED, LOG_INFO },
+        [AUDIT_RUN_ENDED] = { "run-ended", AGENTBOX_MESSAGE_RUN_ENDED, LOG_INFO },
+};
+
+/* ---- writing */
+
+typedef struct Fields {
+        char **l;
+        int error;
+} Fields;
+
+static void add_field(Fields *f, const char *name, const char *value)
+{
+        char *field;
+
+        if (f->error < 0 || !value || !*value)
+                return;
+        if (asprintf(&field, "%s=%s", name, value) < 0)
+                f->error = -ENOMEM;
+        else
+                f->error = strv_push(&f->l, field);
+}
+
+static void add_u64(Fields *f, const char *name, uint64_t value)
+{
+        char text[24];
+
+        snprintf(text, sizeof(text), "%" PRIu64, value);
+        add_field(f, name, text);
+}
+
+static void add_list(Fields *f, const char *name, char *const *l, const char *separator)
+{
+        _cleanup_free_ char *text = NULL;
+
+        if (strv_length(l) == 0)
+                return;
+        text = strv_join(l, separator);
+        if (!text)
+                f->error = -ENOMEM;
+        add_field(f, name, text);
+}
+
+/* "exit_code" → AGENTBOX_EXIT_CODE. Fields that the record has anyway (its run and policy) are left out. */
+static void add_result(Fields *f, const RunResult *result)
+{
+        for (size_t i = 0; i < n_run_result_fields; i++) {
+                const RecordField *field = run_result_fields + i;
+                const void *p = (const char *) result + field->offset;
+                char name[64];
+                int n = snprintf(name, sizeof(name), "AGENTBOX_%s", field->name);
+
+                for (int k = 0; k < n; k++)
+                        if (name[k] >= 'a' && name[k] <= 'z')
+                                name[k] = (char) (name[k] - 'a' + 'A');
+                if (streq(field->name, "run") || streq(field->name, "policy") || streq(field->name, "verified"))
+                        continue;
+                switch (field->type) {
+                case RECORD_STRING:
+                        add_field(f, name, *(char *const *) p);
+                        break;
+                case RECORD_U64:
+                        if (*(const uint64_t *) p != UINT64_MAX)
+                                add_u64(f, name, *(const uint64_t *) p);
+                        break;
+                case RECORD_LIST:
+                        add_list(f, name, *(char **const *) p, " ");
+                        break;
+                case RECORD_REASON:
+                        add_field(f, name, run_reason_names[*(const RunReason *) p]);
+                        break;
+                }
+        }
+}
+
+int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail *detail)
+{
+        Fields f = {};
+        struct iovec iov[64];
+        int n = 0, r;
+
+        add_field(&f, "MESSAGE_ID", events[event].message_id);
+        add_field(&f, "MESSAGE", detail->message);
+        add_u64(&f, "PRIORITY", (uint64_t) events[event].priority);
+        add_field(&f, "SYSLOG_IDENTIFIER", "agentboxd");
+        add_field(&f, "AGENTBOX_EVENT", events[event].name);
+        add_field(&f, "AGENTBOX_RUN_ID", subject->run);
+        add_field(&f, "AGENTBOX_POLICY", subject->policy);
+        add_field(&f, "AGENTBOX_POLICY_DIGEST", subject->digest);
+        add_u64(&f, "AGENTBOX_CALLER_UID", subject->caller_uid);
+        add_field(&f, "AGENTBOX_UNIT", subject->unit);
+        add_field(&f, "AGENTBOX_INVOCATION_ID", subject->invocation_id);
+        add_field(&f, "AGENTBOX_COMMAND", detail->command);
+        if (!detail->result) /* which has a reason of its own */
+                add_field(&f, "AGENTBOX_REASON", detail->reason);
+        add_list(&f, "AGENTBOX_VERIFIED", detail->verified, " ");
+        add_list(&f, "AGENTBOX_BROKEN", detail->broken, "\n");
+        if (detail->result)
+                add_result(&f, detail->result);
+
+        r = f.error;
+        STRV_FOREACH(i, f.l)
+                if (n < (int) ELEMENTSOF(iov))
+                        iov[n++] = (struct iovec){ .iov_base = *i, .iov_len = strlen(*i) };
+                else
+                        r = -E2BIG;
+        if (r >= 0)
+                r = sd_journal_sendv(iov, n);
+        strv_free(f.l);
+        return r;
+}
+
+char *audit_command(char *const *argv, uint64_t arguments)
+{
+        _cleanup_buf_ Buf b = {};
+
+        if (arguments == ARGUMENTS_NONE)
+                return strdup("");
+        STRV_FOREACH(i, argv) {
+                _cleanup_free_ char *shown = escape_for_display(*i, strlen(*i), ARGUMENT_BYTES_MAX);
+
+                if (!shown)
+                        return NULL;
+                if (i > argv)
+                        buf_append(&b, " ", 1);
+                if (b.size > COMMAND_BYTES_MAX) {
+                        buf_append(&b, "…", strlen("…"));
+                        break;
+                }
+                /* So that it can be told where one argument ends. */
+                buf_printf(&b, **i && !strpbrk(*i, " \t\n'\"") ? "%s" : "\"%s\"", shown);
+                if (arguments == ARGUMENTS_FIRST)
+                        break;
+        }
+        return buf_take_string(&b);
+}
+
+/* ---- reading back */
+
+struct AuditReader {
+        sd_journal *journal;
+};
+
+int audit_reader_open(AuditReader **ret, Error **reterr)
+{
+        AuditReader *a = calloc(1, sizeof(*a));
+        int r;
+
+        if (!a)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        r = sd_journal_open(&a->journal, SD_JOURNAL_LOCAL_ONLY | SD_JOURNAL_SYSTEM);
+        /* Watches the directories: files that come later (rotation, the first one after boot) are seen. */
+        if (r >= 0)
+                r = sd_journal_get_fd(a->journal);
+        if (r < 0) {
+                audit_reader_close(a);
+                return error_set(reterr, r, "cannot read the journal: %s", strerror(-r));
+        }
+        *ret = a;
+        return 0;
+}
+
+AuditReader *audit_reader_close(AuditReader *a)
+{
+        if (a) {
+                sd_journal_close(a->journal);
+                free(a);
+        }
+        return NULL;
+}
+
+static int add_match(AuditReader *a, const char *format, ...) _printf_(2, 3);
+
+static int add_match(AuditReader *a, const char *format, ...)
+{
+        char match[128];
+        va_list ap;
+        int n;
+
+        va_start(ap, format);
+        n = vsnprintf(match, sizeof(match), format, ap);
+        va_end(ap);
+        if (n < 0 || (size_t) n >= sizeof(match))
+                return -E2BIG;
+        return sd_journal_add_match(a->journal, match, (size_t) n);
+}
+
+int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool by_us)
+{
+        int r = sd_journal_process(a->journal);
+
+        if (r < 0)
+                return r;
+        sd_journal_flush_matches(a->journal);
+        /* The underscored fields are the journal's own, from the kernel. */
+        r = add_match(a, "AGENTBOX_RUN_ID=%s", run);
+        if (r >= 0)
+                r = add_match(a, "MESSAGE_ID=%s", events[event].message_id);
+        if (r >= 0)
+                r = add_match(a, "_UID=0");
+        if (r >= 0 && by_us)
+                r = add_match(a, "_PID=%i", (int) getpid());
+        if (r >= 0)
+                r = sd_journal_seek_head(a->journal);
+        return r < 0 ? r : sd_journal_next(a->journal);
+}

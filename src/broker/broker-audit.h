@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "wire/record.h"
+
+/* The broker's records in the journal, and the proof that one has arrived there: sd_journal_send() says "done" also when nobody
+ * listens, and the journal drops what does not fit on its disk. */
+
+typedef enum AuditEvent {
+        AUDIT_RUN_REQUESTED,
+        AUDIT_RUN_REFUSED,
+        AUDIT_RUN_VERIFIED,
+        AUDIT_RUN_UNVERIFIED,
+        AUDIT_RUN_STARTED,
+        AUDIT_RUN_ENDED,
+        _AUDIT_EVENT_MAX,
+} AuditEvent;
+
+/* The fields that every record of a run has; NULL or "": left out, for it is not known yet. */
+typedef struct AuditSubject {
+        const char *run, *policy, *digest, *unit, *invocation_id;
+        uid_t caller_uid;
+} AuditSubject;
+
+/* Further fields; NULL or empty ones are left out. Values may hold any byte but NUL, message is escaped by its author. */
+typedef struct AuditDetail {
+        const char *message;       /* never NULL */
+        const char *command;       /* AGENTBOX_COMMAND */
+        const char *reason;        /* AGENTBOX_REASON */
+        char *const *verified;     /* AGENTBOX_VERIFIED, with spaces between */
+        char *const *broken;       /* AGENTBOX_BROKEN, one a line */
+        const RunResult *result;   /* each field of the record */
+} AuditDetail;
+
+int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail *detail);
+
+/* How much of argv a record shows (Arguments=), escaped; newly allocated. */
+char *audit_command(char *const *argv, uint64_t arguments);
+
+typedef struct AuditReader AuditReader;
+int audit_reader_open(AuditReader **ret, Error **reterr);
+AuditReader *audit_reader_close(AuditReader *a);
+/* 1: a record of this event and run, written by a process of root, is in the journal. 0: not (yet). by_us: written by this process. */
+int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool by_us);

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <dirent.h>
+#include <errno.h>
+#include <linux/bpf.h>
+#include <linux/seccomp.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+
+#include "base/io.h"
+#include "broker/broker-doctor.h"
+#include "broker/broker-netns.h"
+#include "broker/run.h"
+
+#define SYSTEMD_MIN 252u
+#define JOURNAL_TRIES 100u
+#define JOURNAL_TRY_USEC 10000u
+
+typedef enum Outcome { OK, WARNING, FAILED } Outcome;
+
+typedef struct Finding {
+        Outcome outcome;
+        char *message;
+        const char *advice;
+} Finding;
+
+static void found(Finding *f, Outcome outcome, const char *advice, const char *format, ...) _printf_(4, 5);
+
+static void found(Finding *f, Outcome outcome, const char *advice, const char *format, ...)
+{
+        va_list ap;
+
+        f->outcome = outcome;
+        f->advice = advice;
+        va_start(ap, format);
+        if (vasprintf(&f->message, format, ap) < 0)
+                f->message = NULL;
+        va_end(ap);
+}
+
+static void check_systemd(Manager *m, Finding *f)
+{
+        _cleanup_free_ char *version = NULL;
+        int r = broker_unit_version(m->pid1.bus, &version);
+
+        if (r < 0)
+                found(f, FAILED, "see \"systemctl status\"", "PID 1 does not answer: %s", strerror(-r));
+        else if (m->host.systemd_version < SYSTEMD_MIN)
+                found(f, FAILED, "agentbox needs systemd 252 or later", "systemd %s", version);
+        else
+                found(f, OK, "", "systemd %s", version);
+}
+
+/* A record that is no record of a run, written and looked for. */
+static void check_journal(Manager *m, Finding *f)
+{
+        AuditSubject subject = { .run = m->probe_name };
+        int r = audit_write(AUDIT_RUN_REFUSED, &subject, &(AuditDetail){
+                .message = "agentbox doctor: does the journal keep what is written to it?", .reason = "doctor" });
+
+        for (unsigned i = 0; r == 0 && i < JOURNAL_TRIES; i++) {
+                r = audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, m->probe_name, true);
+                if (r == 0)
+                        usleep(JOURNAL_TRY_USEC);
+        }
+        if (r > 0)
+                found(f, OK, "", "a record was written and read back");
+        else
+                found(f, FAILED, "see \"systemctl status systemd-journald\" and journald.conf (Storage=, disk space); without a journal nothing runs",
+                        "a record was written and did not arrive%s%s", r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
+}
+
+static void check_polkit(Manager *m, Finding *f)
+{
+        _cleanup_bus_error_ sd_bus_error e = SD_BUS_ERROR_NULL;
+        int r = sd_bus_call_method(m->bus, "org.freedesktop.PolicyKit1", "/org/freedesktop/PolicyKit1/Authority",
+                "org.freedesktop.DBus.Peer", "Ping", &e, NULL, NULL);
+
+        if (r >= 0)
+                found(f, OK, "", "polkit answers");
+        else
+                found(f, WARNING, "install polkitd if users outside the group " AGENTBOX_GROUP " shall be able to ask",
+                        "polkit does not answer (%s): only root and those whom [Access] names may run anything", e.message ?: strerror(-r));
+}
+
+static bool has_controller(const Manager *m, const char *v1_root, const char *name)
+{
+        _cleanup_free_ char *path = NULL, *list = NULL;
+
+        if (v1_root)
+                return true;
+        if (!m->host.cgroup_root_unified || asprintf(&path, "%s/cgroup.controllers", m->host.cgroup_root_unified) < 0)
+                return false;
+        return read_file(path, 4096, &list, NULL) >= 0 && strstr(list, name);
+}
+
+static void check_cgroups(Manager *m, Finding *f)
+{
+        bool memory = has_controller(m, m->host.cgroup_root_memory, "memory"), pids = has_controller(m, m->host.cgroup_root_pids, "pids"),
+             cpu = has_controller(m, m->host.cgroup_root_cpu, "cpu");
+        const char *v = m->host.cgroup_root_memory ? "version 1" : "version 2";
+
+        if (memory && pids && cpu)
+                found(f, OK, "", "memory, pids and cpu controllers, %s", v);
+        else
+                found(f, FAILED, "boot with the missing controllers enabled; in a container, delegate them to it",
+                        "missing controllers:%s%s%s", memory ? "" : " memory", pids ? "" : " pids", cpu ? "" : " cpu");
+}
+
+/* Whether the kernel lets us look which programs are attached to a cgroup, which is how the address filter is verified. */
+static void check_bpf(Manager *m, Finding *f)
+{
+        union bpf_attr attr = { .query = { .attach_type = BPF_CGROUP_INET_EGRESS } };
+        _cleanup_close_ int fd = m->host.cgroup_root_unified ? open(m->host.cgroup_root_unified, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+        attr.query.target_fd = (uint32_t) fd;
+        if (fd < 0)
+                found(f, FAILED, "mount a cgroup2 hierarchy", "no cgroup2 hierarchy");
+        else if (syscall(SYS_bpf, BPF_PROG_QUERY, &attr, sizeof(attr)) < 0)
+                found(f, FAILED, "the kernel needs CONFIG_CGROUP_BPF, and a container must let bpf() through",
+                        "programs of cgroups cannot be queried: %s", strerror(errno));
+        else
+                found(f, OK, "", "programs of cgroups can be queried");
+}
+
+static void check_landlock(Manager *m, Finding *f)
+{
+        if (m->host.landlock_abi > 0)
+                found(f, OK, "", "Landlock, version %u", m->host.landlock_abi);
+        else
+                found(f, WARNING, "boot with lsm=landlock,... if the kernel has it", "no Landlock: one wall less, the others stand");
+}
+
+static void check_seccomp(Manager *m, Finding *f)
+{
+        uint32_t action = SECCOMP_RET_KILL_PROCESS;
+
+        if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0)
+                found(f, OK, "", "seccomp filters, killing included");
+        else
+                found(f, FAILED, "the kernel needs CONFIG_SECCOMP_FILTER", "no seccomp filters: %s", strerror(errno));
+}
+
+static void check_network(Manager *m, Finding *f)
+{
+        _cleanup_error_ Error *e = NULL;
+        _cleanup_close_ int fd = -1;
+        uint64_t inode;
+        int r = netns_create(&fd, &inode, &e);
+
+        if (r >= 0)
+                found(f, OK, "", "network namespaces can be made");
+        else
+                found(f, FAILED, "the kernel needs CONFIG_NET_NS", "no network namespace: %s", error_message(e, r));
+}
+
+static size_t count_directories(const Manager *m)
+{
+        int fd = openat(m->runtime_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        DIR *d = fd < 0 ? NULL : fdopendir(fd);
+        size_t n = 0;
+
+        for (struct dirent *e; d && (e = readdir(d));)
+                n += strlen(e->d_name) == RUN_ID_LENGTH && !manager_by_id(m, e->d_name);
+        if (d)
+                closedir(d);
+        return n;
+}
+
+static void check_leftovers(Manager *m, Finding *f)
+{
+        _cleanup_strv_ char **units = NULL;
+        size_t n_units = 0, n_directories = count_directories(m);
+
+        if (broker_unit_list(m->pid1.bus, &units, NULL) < 0) {
+                found(f, WARNING, "", "PID 1 does not list its units");
+                return;
+        }
+        STRV_FOREACH(i, units)
+                n_units += !manager_by_unit(m, *i);
+        if (n_units + n_directories == 0)
+                found(f, OK, "", "nothing is left over");
+        else
+                found(f, WARNING, "restart the broker: it removes them (systemctl restart agentboxd)", "left over: %zu units, %zu directories",
+                        n_units, n_directories);
+}
+
+static const struct {
+        const char *name;
+        void (*check)(Manager *m, Finding *f);
+} checks[] = {
+        { "systemd", check_systemd },   { "journal", check_journal }, { "polkit", check_polkit },
+        { "cgroups", check_cgroups },   { "bpf", check_bpf },         { "landlock", check_landlock },
+        { "seccomp", check_seccomp },   { "network", check_network }, { "leftovers", check_leftovers },
+};
+
+int broker_doctor(Manager *m, sd_bus_message *reply)
+{
+        static const char *const outcomes[] = { [OK] = "ok", [WARNING] = "warning", [FAILED] = "failed" };
+        int r = sd_bus_message_open_container(reply, 'a', "(ssss)");
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(checks); i++) {
+                Finding f = {};
+
+                checks[i].check(m, &f);
+                r = sd_bus_message_append(reply, "(ssss)", checks[i].name, outcomes[f.outcome], f.message ?: "out of memory", f.advice);
+                free(f.message);
+        }
+        return r < 0 ? r : sd_bus_message_close_container(reply);
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "broker/broker-request.h"
+#include "wire/bus-iface.h"
+#include "wire/runspec.h"
+
+#define NAME_LENGTH_MAX 32u
+#define TERM_LENGTH_MAX 64u
+#define TIGHTENINGS_MAX 128u
+#define TIGHTENING_LENGTH_MAX 8192u
+#define ENV_MAX 65536u
+
+static const char letters_and_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+static bool consists_of(const char *s, size_t max, const char *also)
+{
+        size_t n = strlen(s);
+
+        if (n == 0 || n > max)
+                return false;
+        for (; *s; s++)
+                if (!strchr(letters_and_digits, *s) && !strchr(also, *s))
+                        return false;
+        return true;
+}
+
+bool run_name_is_valid(const char *s)
+{
+        return consists_of(s, NAME_LENGTH_MAX, "_-");
+}
+
+bool term_is_valid(const char *s)
+{
+        return consists_of(s, TERM_LENGTH_MAX, "._+-");
+}
+
+void request_done(Request *q)
+{
+        free(q->policy);
+        strv_free(q->tightenings);
+        strv_free(q->argv);
+        strv_free(q->env);
+        free(q->cwd);
+        free(q->name);
+        free(q->term);
+        for (int i = 0; i < 3; i++)
+                closep(q->stdio + i);
+        *q = REQUEST_NONE;
+}
+
+static int malformed(int r, Error **reterr)
+{
+        if (r == -ENOMEM)
+                return error_set(reterr, r, "out of memory");
+        return error_set(reterr, -EINVAL, "the request is malformed: %s", strerror(-r));
+}
+
+static int read_text_argument(sd_bus_message *m, char **ret)
+{
+        const char *s;
+        int r = sd_bus_message_read_basic(m, 's', &s);
+
+        if (r < 0)
+                return r;
+        *ret = strdup(s);
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int read_tightenings(sd_bus_message *m, char ***ret, Error **reterr)
+{
+        _cleanup_strv_ char **l = NULL;
+        const char *s;
+        size_t n = 0;
+        int r = sd_bus_message_enter_container(m, 'a', "s");
+
+        while (r >= 0 && (r = sd_bus_message_read_basic(m, 's', &s)) > 0) {
+                if (++n > TIGHTENINGS_MAX || strlen(s) > TIGHTENING_LENGTH_MAX)
+                        return error_set(reterr, -E2BIG, "more than %u changes to the policy, or one longer than %u bytes", TIGHTENINGS_MAX,
+                                TIGHTENING_LENGTH_MAX);
+                r = strv_extend(&l, s);
+        }
+        if (r >= 0)
+                r = sd_bus_message_exit_container(m);
+        if (r < 0)
+                return malformed(r, reterr);
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+typedef struct ByteStrings {
+        char **l;
+        size_t n, allocated;
+} ByteStrings;
+
+static int add_byte_string(ByteStrings *b, const void *p, size_t n)
+{
+        char *s;
+
+        if (b->n + 1 >= b->allocated) {
+                size_t want = MAX2((size_t) 16, b->allocated * 2);
+                char **l = realloc(b->l, want * sizeof(char *));
+
+                if (!l)
+                        return -ENOMEM;
+                b->l = l;
+                b->allocated = want;
+        }
+        s = malloc(n + 1);
+        if (!s)
+                return -ENOMEM;
+        memcpy(s, p, n);
+        s[n] = 0;
+        b->l[b->n++] = s;
+        b->l[b->n] = NULL;
+        return 0;
+}
+
+/* left: how many bytes the request may still have, each NUL counted. */
+static int read_byte_strings(sd_bus_message *m, const char *what, size_t max, size_t *left, char ***ret, Error **reterr)
+{
+        ByteStrings b = {};
+        _cleanup_strv_ char **l = NULL;
+        int r = sd_bus_message_enter_container(m, 'a', "ay");
+
+        while (r >= 0) {
+                const void *p = NULL;
+                size_t n = 0;
+
+                r = sd_bus_message_read_array(m, 'y', &p, &n);
+                if (r <= 0)
+                        break;
+                if (b.n >= max)
+                        r = error_set(reterr, -E2BIG, "more than %zu %s", max, what);
+                else if (n >= *left)
+                        r = error_set(reterr, -E2BIG, "arguments and environment are larger than %u MiB together", REQUEST_BYTES_MAX >> 20);
+                else if (n > 0 && memchr(p, 0, n))
+                        r = error_set(reterr, -EINVAL, "a NUL byte in the %s", what);
+                else
+                        r = add_byte_string(&b, n > 0 ? p : "", n);
+                l = b.l;
+                *left -= r >= 0 ? n + 1 : 0;
+        }
+        l = b.l;
+        if (r >= 0)
+                r = sd_bus_message_exit_container(m);
+        if (r < 0)
+                return reterr && *reterr ? r : malformed(r, reterr);
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+typedef enum OptionType { OPTION_TEXT, OPTION_FLAG } OptionType;
+
+static const struct {
+        const char *name;
+        OptionType type;
+        size_t offset;
+} options[] = {
+        { "cwd", OPTION_TEXT, offsetof(Request, cwd) },
+        { "name", OPTION_TEXT, offsetof(Request, name) },
+        { "term", OPTION_TEXT, offsetof(Request, term) },
+        { "detach", OPTION_FLAG, offsetof(Request, detach) },
+        { "tty", OPTION_FLAG, offsetof(Request, tty) },
+};
+
+static int read_flag(sd_bus_message *m, bool *ret)
+{
+        int v, r = sd_bus_message_read(m, "v", "b", &v);
+
+        if (r >= 0)
+                *ret = v;
+        return r;
+}
+
+static int read_text(sd_bus_message *m, char **ret)
+{
+        const char *s;
+        char *copy;
+        int r = sd_bus_message_read(m, "v", "s", &s);
+
+        if (r < 0)
+                return r;
+        copy = strdup(s);
+        if (!copy)
+                return -ENOMEM;
+        free(*ret);
+        *ret = copy;
+        return 0;
+}
+
+static int read_unit(sd_bus_message *m, Request *q, Error **reterr)
+{
+        const char *s;
+        int r = sd_bus_message_read(m, "v", "s", &s);
+
+        if (r < 0)
+                return r;
+        if (!streq(s, "service") && !streq(s, "scope"))
+                return error_set(reterr, -EINVAL, "the kind of unit must be service or scope");
+        q->scope = streq(s, "scope");
+        return 0;
+}
+
+static int read_option(sd_bus_message *m, const char *name, Request *q, Error **reterr)
+{
+        for (size_t i = 0; i < ELEMENTSOF(options); i++) {
+                void *field = (char *) q + options[i].offset;
+
+                if (streq(options[i].name, name))
+                        return options[i].type == OPTION_FLAG ? read_flag(m, field) : read_text(m, field);
+        }
+        if (streq(name, "unit"))
+                return read_unit(m, q, reterr);
+        return error_set(reterr, -EINVAL, "unknown option \"%.40s\"", name);
+}
+
+static int read_options(sd_bus_message *m, Request *q, Error **reterr)
+{
+        int r = sd_bus_message_enter_container(m, 'a', "{sv}");
+
+        while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
+                const char *name;
+
+                r = sd_bus_message_read_basic(m, 's', &name);
+                if (r >= 0)
+                        r = read_option(m, name, q, reterr);
+                if (r >= 0)
+                        r = sd_bus_message_exit_container(m);
+        }
+        if (r >= 0)
+                r = sd_bus_message_exit_container(m);
+        if (r < 0)
+                return reterr && *reterr ? r : malformed(r, reterr);
+        return 0;
+}
+
+static int read_stdio(sd_bus_message *m, Request *q, Error **reterr)
+{
+        int fds[3], n = 0, fd, r = sd_bus_message_enter_container(m, 'a', "h");
+
+        while (r >= 0 && (r = sd_bus_message_read_basic(m, 'h', &fd)) > 0) {
+                if (n >= 3)
+                        return error_set(reterr, -EINVAL, "more than three descriptors");
+                fds[n++] = fd;
+        }
+        if (r >= 0)
+                r = sd_bus_message_exit_container(m);
+        if (r < 0)
+                return malformed(r, reterr);
+        if (n != (q->detach ? 0 : 3))
+                return error_set(reterr, -EINVAL, "%s", q->detach ? "a detached run takes no descriptors" :
+                                                                  "three descriptors are needed: standard input, output and error");
+        for (int i = 0; i < n; i++) {
+                q->stdio[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
+                if (q->stdio[i] < 0)
+                        return error_set(reterr, -errno, "too many open files in the broker");
+        }
+        return 0;
+}
+
+static int check(Request *q, Error **reterr)
+{
+        if (!q->argv)
+                return error_set(reterr, -EINVAL, "no command was given");
+        if (q->name && !run_name_is_valid(q->name))
+                return error_set(reterr, -EINVAL, "a run's name consists of 1 to %u letters, digits, \"_\" and \"-\"", NAME_LENGTH_MAX);
+        if (q->cwd && (!*q->cwd || strlen(q->cwd) >= PATH_MAX - 256))
+                return error_set(reterr, -EINVAL, "the directory to start in is empty or too long");
+        if (q->tty && q->detach)
+                return error_set(reterr, -EINVAL, "a detached run has no terminal");
+        if (q->term && !term_is_valid(q->term))
+                return error_set(reterr, -EINVAL, "TERM consists of 1 to %u letters, digits and \"._+-\"", TERM_LENGTH_MAX);
+        if (q->tty && !q->term) {
+                q->term = strdup("xterm");
+                if (!q->term)
+                        return error_set(reterr, -ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+int request_read(sd_bus_message *m, Request *ret, Error **reterr)
+{
+        _cleanup_(request_done) Request q = REQUEST_NONE;
+        size_t left = REQUEST_BYTES_MAX;
+        int r = read_text_argument(m, &q.policy);
+
+        if (r < 0)
+                return malformed(r, reterr);
+        r = read_tightenings(m, &q.tightenings, reterr);
+        if (r >= 0)
+                r = read_byte_strings(m, "arguments", RUNSPEC_ARGS_MAX, &left, &q.argv, reterr);
+        if (r >= 0)
+                r = read_byte_strings(m, "environment variables", ENV_MAX, &left, &q.env, reterr);
+        if (r >= 0)
+                r = read_options(m, &q, reterr);
+        if (r >= 0)
+                r = read_stdio(m, &q, reterr);
+        if (r >= 0)
+                r = check(&q, reterr);
+        if (r < 0)
+                return r;
+        *ret = q;
+        q = REQUEST_NONE;
+        return 0;
+}
+
+char *request_directory(const Request *q, const char *workspace)
+{
+        char *path = NULL;
+
+        if (!q->cwd)
+                return strdup(workspace);
+        if (q->cwd[0] == '/')
+                return strdup(q->cwd);
+        return asprintf(&path, "%s/%s", workspace, q->cwd) < 0 ? NULL : path;
+}

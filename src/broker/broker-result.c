@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/parse.h"
+#include "broker/broker-result.h"
+
+static bool unit_result_is(const RunEnding *e, const char *result)
+{
+        return e->unit_result && streq(e->unit_result, result);
+}
+
+static bool was_asked(const RunEnding *e)
+{
+        return e->kill_reason == KILL_ASKED;
+}
+
+static bool was_output(const RunEnding *e)
+{
+        return e->kill_reason == KILL_OUTPUT_LIMIT;
+}
+
+static bool was_oom(const RunEnding *e)
+{
+        return e->kill_reason == KILL_OOM || unit_result_is(e, "oom-kill") || e->oom_kills > 0;
+}
+
+static bool was_timeout(const RunEnding *e)
+{
+        return unit_result_is(e, "timeout") || unit_result_is(e, "watchdog");
+}
+
+static bool was_exit(const RunEnding *e)
+{
+        return e->exec_main_code == CLD_EXITED;
+}
+
+static bool was_signal(const RunEnding *e)
+{
+        return e->exec_main_code == CLD_KILLED || e->exec_main_code == CLD_DUMPED;
+}
+
+static char *text_output(const RunEnding *e, const RunResult *r)
+{
+        _cleanup_free_ char *limit = format_size(e->output_max);
+        char *s;
+
+        return limit && asprintf(&s, "output limit %s reached", limit) >= 0 ? s : NULL;
+}
+
+static char *text_oom(const RunEnding *e, const RunResult *r)
+{
+        _cleanup_free_ char *limit = format_size(e->memory_max), *peak = format_size(r->memory_peak);
+        char *s;
+
+        return limit && peak && asprintf(&s, "memory limit %s reached (peak %s)", limit, peak) >= 0 ? s : NULL;
+}
+
+static char *text_timeout(const RunEnding *e, const RunResult *r)
+{
+        _cleanup_free_ char *limit = format_usec(e->runtime_usec);
+        char *s;
+
+        return limit && asprintf(&s, "time limit %s passed", limit) >= 0 ? s : NULL;
+}
+
+static char *text_asked(const RunEnding *e, const RunResult *r)
+{
+        return strdup(e->client_gone ? "its client is gone" : "killed on request");
+}
+
+static char *text_lost(const RunEnding *e, const RunResult *r)
+{
+        return strdup("nobody saw how it ended: the broker was not running");
+}
+
+/* The first row whose test holds decides. What we did ourselves we know best; a limit outranks how the process died of it. */
+static const struct {
+        bool (*test)(const RunEnding *e);
+        RunReason reason;
+        char *(*text)(const RunEnding *e, const RunResult *r);
+} endings[] = {
+        { was_output, REASON_OUTPUT_LIMIT, text_output },
+        { was_asked, REASON_KILLED, text_asked },
+        { was_oom, REASON_OOM, text_oom },
+        { was_timeout, REASON_TIMEOUT, text_timeout },
+        { was_exit, REASON_EXITED, NULL },
+        { was_signal, REASON_SIGNAL, NULL },
+        { NULL, REASON_LOST, text_lost },
+};
+
+int run_result_classify(const RunEnding *e, RunResult *ret)
+{
+        size_t i = 0;
+
+        while (endings[i].test && !endings[i].test(e))
+                i++;
+        ret->reason = endings[i].reason;
+        if (was_exit(e) && ret->reason == REASON_EXITED)
+                ret->exit_code = (uint64_t) e->exec_main_status;
+        if (was_signal(e))
+                ret->signal = (uint64_t) e->exec_main_status;
+        /* The kernel kills for memory when the limit is reached: so the peak is the limit, whatever was seen before. */
+        if (ret->reason == REASON_OOM && e->memory_max != UINT64_MAX &&
+                (ret->memory_peak == UINT64_MAX || ret->memory_peak < e->memory_max))
+                ret->memory_peak = e->memory_max;
+        if (endings[i].text) {
+                free(ret->message);
+                ret->message = endings[i].text(e, ret);
+                if (!ret->message)
+                        return -ENOMEM;
+        }
+        return 0;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-bus.h>
+#include <systemd/sd-event.h>
+
+#include "base/error.h"
+#include "broker/broker-audit.h"
+#include "broker/broker-unit.h"
+#include "broker/broker-verify.h"
+#include "broker/filter-cache.h"
+
+/* Everything the broker knows: its connections, the host, the runs that live and the last ones that ended. */
+
+#define RUNS_MAX 256u
+#define RUNS_PER_UID_MAX 64u
+#define RECENT_MAX 128u
+#define WAITERS_MAX 64u
+#define IDLE_USEC (30u * 1000000u)
+
+typedef struct Run Run;
+
+typedef struct Manager {
+        sd_event *event;
+        sd_bus *bus;               /* the system bus, where callers are */
+        UnitBus pid1;
+        AuditReader *audit;
+        HostFacts host;
+        FilterCache filters;
+        int runtime_fd;            /* RUNTIME_DIR */
+        int probe_fd;              /* abstract socket that no run may reach (UnitContext.probe_abstract) */
+        char *probe_name;
+        Run *runs;                 /* living ones, the ones still asking for authorisation among them; newest first */
+        Run *recent[RECENT_MAX];   /* ring of ended ones */
+        size_t n_recent;           /* ever put there */
+        unsigned n_questions;      /* polkit questions that are under way for other calls than Run */
+        sd_event_source *idle, *sampler, *confirmer, *reconnect;
+        bool debug;                /* phases and their times go to the log */
+        bool stopping;
+} Manager;
+
+#define MANAGER_NONE ((Manager){ .runtime_fd = -1, .probe_fd = -1 })
+
+int manager_start(Manager *m, Error **reterr);
+void manager_done(Manager *m);
+
+/* 0: one more run may start for this caller; -EBUSY: in words, why not. */
+int manager_admit(const Manager *m, uid_t uid, Error **reterr);
+
+void manager_add(Manager *m, Run *run);
+/* The run is over: from the living to the recent ones. */
+void manager_retire(Manager *m, Run *run);
+/* It never came to be. */
+void manager_drop(Manager *m, Run *run);
+
+Run *manager_by_id(const Manager *m, const char *id);
+/* By id or name, among the living, then (ids) the recent ones. */
+Run *manager_find(const Manager *m, const char *id_or_name);
+Run *manager_by_unit(const Manager *m, const char *unit);
+bool manager_name_is_taken(const Manager *m, const char *name);
+
+/* Something was asked: idle time begins anew. */
+void manager_touch(Manager *m);
+/* The timers that all runs share, armed where one needs them: the reading back of the journal and the sampling of usage. */
+void manager_arm_confirmer(Manager *m);
+void manager_arm_sampler(Manager *m);
+
+/* The connection to PID 1 broke (it re-executed itself): starts fail, running ones are looked for again. */
+void manager_reconnect(Manager *m);
+
+uint64_t now_monotonic(void);
+uint64_t now_realtime(void);

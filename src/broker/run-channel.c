@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "base/io.h"
+#include "broker/broker-stdio.h"
+#include "broker/run.h"
+#include "wire/bus-iface.h"
+
+/* One message of the shim, with the credentials that the kernel vouches for. 0: nothing there (any more), ret untouched. */
+static int receive(int fd, Buf *ret, struct ucred *ret_peer)
+{
+        union {
+                char space[CMSG_SPACE(sizeof(struct ucred))];
+                struct cmsghdr align;
+        } control;
+        _cleanup_free_ uint8_t *data = malloc(ATTEST_SIZE_MAX);
+        struct iovec v = { .iov_base = data, .iov_len = ATTEST_SIZE_MAX };
+        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct cmsghdr *c;
+        ssize_t n;
+
+        if (!data)
+                return -ENOMEM;
+        do
+                n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+        while (n < 0 && errno == EINTR);
+        if (n < 0 && (errno == EAGAIN || errno == ECONNRESET))
+                return 0;
+        if (n < 0)
+                return -errno;
+        if (n == 0)
+                return 0;
+        c = CMSG_FIRSTHDR(&m);
+        /* Descriptors do not fit beside the credentials: the kernel drops them and says so. */
+        if ((m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || !c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS ||
+                c->cmsg_len != CMSG_LEN(sizeof(struct ucred)))
+                return -EBADMSG;
+        memcpy(ret_peer, CMSG_DATA(c), sizeof(*ret_peer));
+        return buf_append(ret, data, (size_t) n) < 0 ? -ENOMEM : 1;
+}
+
+static int on_attestation(Run *r, const Buf *message)
+{
+        ExecFailure f;
+        int k = attest_decode(message->data, message->size, &r->attest);
+
+        if (k >= 0) {
+                run_mark(r, MARK_ATTESTED);
+                r->has_attest = true;
+                k = run_watch_main(r);
+                if (k < 0)
+                        run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot watch the run's process: %s", strerror(-k));
+                else
+                        run_advance(r);
+                return 0;
+        }
+        if (exec_failure_decode(message->data, message->size, &f) >= 0) {
+                run_on_failure(r, &f);
+                return 0;
+        }
+        return k;
+}
+
+static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Run *r = userdata;
+        _cleanup_buf_ Buf message = {};
+        struct ucred peer;
+        ExecFailure f;
+        int k = receive(r->channel_fd, &message, &peer);
+
+        if (k == 0) { /* PID 1 holds the other end open; whether the unit is over, it says itself */
+                (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
+                return 0;
+        }
+        if (k > 0 && r->phase == RUN_STARTING && !r->has_attest) {
+                r->peer = peer;
+                k = on_attestation(r, &message);
+        } else if (k > 0 && r->phase == RUN_LAUNCHED && peer.pid == r->peer.pid) {
+                k = exec_failure_decode(message.data, message.size, &f);
+                if (k >= 0)
+                        run_on_failure(r, &f);
+        } else if (k > 0)
+                k = -EBADMSG;
+        if (k < 0)
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the shim said something that it should not: %s", strerror(-k));
+        return 0;
+}
+
+int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr)
+{
+        int fds[2], one = 1, k;
+
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+                return error_set(reterr, -errno, "cannot make the shim's channel: %s", strerror(errno));
+        r->channel_fd = fds[0];
+        *ret_shim_fd = fds[1];
+        if (setsockopt(fds[0], SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0)
+                return error_set(reterr, -errno, "cannot ask for credentials on the shim's channel: %s", strerror(errno));
+        k = sd_event_add_io(r->manager->event, &r->channel_source, r->channel_fd, EPOLLIN, on_channel, r);
+        return k < 0 ? error_set(reterr, k, "cannot watch the shim's channel: %s", strerror(-k)) : 0;
+}
+
+/* The shim has executed the command, or is dead. A message of failure, if there is one, was sent before. */
+static int on_executed(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Run *r = userdata;
+        _cleanup_buf_ Buf message = {};
+        struct ucred peer;
+        ExecFailure f;
+
+        if (receive(r->channel_fd, &message, &peer) > 0 && peer.pid == r->peer.pid &&
+                exec_failure_decode(message.data, message.size, &f) >= 0)
+                run_on_failure(r, &f);
+        else
+                run_on_executed(r);
+        return 0;
+}
+
+void run_channel_settle(Run *r)
+{
+        (void) on_executed(NULL, r->executed_fd, 0, r);
+}
+
+static int send_message(int channel, const int fds[RUNSPEC_FDS])
+{
+        union {
+                char space[CMSG_SPACE(RUNSPEC_FDS * sizeof(int))];
+                struct cmsghdr align;
+        } control = {};
+        struct iovec v = { .iov_base = (void *) RUNSPEC_MESSAGE, .iov_len = strlen(RUNSPEC_MESSAGE) };
+        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+        ssize_t n;
+
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(RUNSPEC_FDS * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, RUNSPEC_FDS * sizeof(int));
+        do
+                n = sendmsg(channel, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+        while (n < 0 && errno == EINTR);
+        return n < 0 ? -errno : 0;
+}
+
+static int send_spec(Run *r, int memfd, int executed)
+{
+        int null[3] = { -1, -1, -1 }, k = 0;
+        const int *stdio = r->request.stdio;
+
+        if (r->detached) {
+                k = stdio_open_null(null);
+                stdio = null;
+        }
+        if (k >= 0)
+                k = send_message(r->channel_fd, (int[RUNSPEC_FDS]){ memfd, stdio[0], stdio[1], stdio[2], executed });
+        for (int i = 0; i < 3; i++)
+                closep(null + i);
+        return k;
+}
+
+int run_channel_send_spec(Run *r, Error **reterr)
+{
+        _cleanup_close_ int memfd = -1, executed = -1;
+        _cleanup_buf_ Buf b = {};
+        int fds[2], k = run_spec_encode(r, &b, reterr);
+
+        if (k < 0)
+                return k;
+        memfd = memfd_sealed("agentbox-runspec", b.data, b.size);
+        if (memfd < 0)
+                return error_set(reterr, memfd, "cannot write down what is to be run: %s", strerror(-memfd));
+        if (pipe2(fds, O_CLOEXEC) < 0)
+                return error_set(reterr, -errno, "cannot make a pipe: %s", strerror(errno));
+        r->executed_fd = fds[0];
+        executed = fds[1];
+        k = sd_event_add_io(r->manager->event, &r->executed_source, r->executed_fd, EPOLLIN, on_executed, r);
+        if (k >= 0)
+                k = send_spec(r, memfd, executed);
+        return k < 0 ? error_set(reterr, k, "cannot tell the shim what to run: %s", strerror(-k)) : 0;
+}
+
+void run_channel_close(Run *r)
+{
+        r->channel_source = sd_event_source_disable_unref(r->channel_source);
+        r->executed_source = sd_event_source_disable_unref(r->executed_source);
+        closep(&r->channel_fd);
+        closep(&r->executed_fd);
+        r->channel_fd = r->executed_fd = -1;
+}

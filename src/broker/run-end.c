@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+#include <syslog.h>
+#include <systemd/sd-journal.h>
+
+#include "broker/run.h"
+#include "wire/bus-iface.h"
+
+#define END_CHECK_USEC (20u * 1000u)
+#define END_CHECKS_MAX 1000u /* 20 s: then something cannot be killed (it hangs in the kernel), and that is said */
+
+static void end_unit(Run *r)
+{
+        (void) broker_unit_kill(r->manager->pid1.bus, r->unit, SIGKILL);
+        (void) broker_unit_stop(r->manager->pid1.bus, r->unit);
+}
+
+void run_kill(Run *r, KillReason reason)
+{
+        if (r->phase == RUN_STARTING || r->phase == RUN_ASKING) {
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", r->client_gone ? "its client is gone" : "ended before it had begun");
+                return;
+        }
+        if (r->phase >= RUN_ENDING)
+                return;
+        if (r->kill_reason == KILL_NONE)
+                r->kill_reason = reason;
+        (void) run_usage_sample(&r->usage);
+        end_unit(r);
+}
+
+int run_signal(Run *r, int signal)
+{
+        if (r->phase == RUN_STARTING || r->phase == RUN_LAUNCHED) {
+                run_kill(r, KILL_ASKED);
+                return 0;
+        }
+        if (r->phase != RUN_RUNNING)
+                return 0;
+        /* As a terminal does it: to all of them. */
+        return broker_unit_kill(r->manager->pid1.bus, r->unit, signal);
+}
+
+void run_on_client_gone(Run *r)
+{
+        r->client_gone = true;
+        r->call = sd_bus_message_unref(r->call);
+        if (!r->detached && r->phase != RUN_ASKING)
+                run_kill(r, KILL_ASKED);
+}
+
+static int fill_result(Run *r)
+{
+        RunResult *result = &r->result;
+        RunEnding ending = {
+                .exec_main_code = r->status.exec_main_code,
+                .exec_main_status = r->status.exec_main_status,
+                .unit_result = r->status.result,
+                .kill_reason = r->kill_reason,
+                .oom_kills = r->usage.last[USAGE_OOM_KILLS] == UINT64_MAX ? 0 : r->usage.last[USAGE_OOM_KILLS],
+                .client_gone = r->client_gone,
+                .memory_max = r->memory_max,
+                .runtime_usec = r->runtime_usec,
+                .output_max = r->output_max,
+        };
+
+        result->run = strdup(r->id);
+        result->policy = strdup(r->policy_name);
+        if (!result->run || !result->policy || strv_copy(r->verified, &result->verified) < 0)
+                return -ENOMEM;
+        result->ended = r->status.exec_main_exit > 0 ? r->status.exec_main_exit : now_realtime();
+        if (result->started != UINT64_MAX && result->ended >= result->started)
+                result->wall_usec = result->ended - result->started;
+        /* Figures from before the end are no figures of the whole. */
+        if (r->has_final_usage) {
+                result->cpu_usec = r->usage.last[USAGE_CPU_USEC];
+                result->memory_peak = r->usage.last[USAGE_MEMORY_PEAK];
+                result->tasks_peak = r->usage.last[USAGE_TASKS_PEAK];
+        }
+        return run_result_classify(&ending, result);
+}
+
+static void write_ended(Run *r)
+{
+        AuditSubject subject = run_subject(r);
+        _cleanup_free_ char *message = NULL;
+        const RunResult *result = &r->result;
+        int k;
+
+        if (result->message)
+                k = asprintf(&message, "Run %s ended (%s): %s", r->id, run_reason_names[result->reason], result->message);
+        else if (result->exit_code != UINT64_MAX)
+                k = asprintf(&message, "Run %s ended with status %u", r->id, (unsigned) result->exit_code);
+        else
+                k = asprintf(&message, "Run %s ended by signal %u", r->id, (unsigned) result->signal);
+        if (k < 0)
+                message = NULL;
+        k = audit_write(AUDIT_RUN_ENDED, &subject, &(AuditDetail){
+                .message = message ?: "Run ended",
+                .command = r->command,
+                .verified = r->verified,
+                .result = result,
+        });
+        if (k < 0)
+                sd_journal_print(LOG_ERR, "The end of run %s cannot be written to the journal: %s", r->id, strerror(-k));
+}
+
+static void remove_directory(Run *r)
+{
+        _cleanup_error_ Error *e = NULL;
+        int k;
+
+        if (r->dir_fd < 0)
+                return;
+        closep(&r->dir_fd);
+        r->dir_fd = -1;
+        k = run_root_remove(r->manager->runtime_fd, r->id, &e);
+        if (k < 0)
+                sd_journal_print(LOG_WARNING, "Cannot remove %s/%s: %s", RUNTIME_DIR, r->id, error_message(e, k));
+}
+
+/* Nothing of the run is left. Exactly one record of its end: a broker that dies between the state and the removal of the directory
+ * leaves it to the next one to look whether the record was written. */
+static void finish(Run *r)
+{
+        Manager *m = r->manager;
+        int k;
+
+        r->deadline = sd_event_source_disable_unref(r->deadline);
+        if (r->refused) {
+                remove_directory(r);
+                manager_drop(m, r);
+                return;
+        }
+        k = fill_result(r);
+        if (k < 0)
+                sd_journal_print(LOG_ERR, "The result of run %s is incomplete: %s", r->id, strerror(-k));
+        (void) run_write_state(r, STATE_ENDING);
+        if (!r->end_is_on_record)
+                write_ended(r);
+        remove_directory(r);
+        r->phase = RUN_ENDED;
+        run_mark(r, MARK_ENDED);
+        run_tell_ended(r);
+        manager_retire(m, r);
+}
+
+static int on_end_check(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        run_end(userdata);
+        return 0;
+}
+
+static bool something_is_left(Run *r)
+{
+        if (run_cgroup_is_empty(&r->manager->host, r->status.control_group))
+                return false;
+        if (r->n_end_checks++ < END_CHECKS_MAX)
+                return true;
+        sd_journal_print(LOG_ERR, "Processes of run %s cannot be killed; see %s", r->id, r->status.control_group);
+        return false;
+}
+
+/* The shim is gone: what became of its run is known now. false: it was refused, and r may be gone as well. */
+static bool run_settle(Run *r)
+{
+        const Manager *m = r->manager;
+        char unit[sizeof(r->unit)];
+
+        strcpy(unit, r->unit);
+        run_channel_settle(r);
+        return manager_by_unit(m, unit) == r && !r->refused;
+}
+
+void run_end(Run *r)
+{
+        int k;
+
+        if (r->phase == RUN_LAUNCHED && !run_settle(r))
+                return;
+        if (r->phase == RUN_STARTING) {
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s (%s)", start_failure_text(r->status.exec_main_status),
+                        r->status.result ?: "no result");
+                return;
+        }
+        r->phase = RUN_ENDING;
+        if (something_is_left(r)) {
+                sd_event_source_disable_unref(r->deadline);
+                r->deadline = NULL;
+                k = sd_event_add_time_relative(r->manager->event, &r->deadline, CLOCK_MONOTONIC, END_CHECK_USEC, 0, on_end_check, r);
+                if (k >= 0)
+                        return;
+        }
+        finish(r);
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/pidfd.h>
+
+#include "broker/run.h"
+#include "wire/bus-iface.h"
+
+/* systemd's own exit statuses, for a start that failed before the shim ran: which of its stages it was. */
+static const struct {
+        int status;
+        const char *text;
+} start_failures[] = {
+        { 70, "the shim was left alone" },
+        { 125, "the shim failed" },
+        { 200, "PID 1 could not change the directory" },
+        { 201, "PID 1 could not set the priority" },
+        { 202, "PID 1 could not close descriptors" },
+        { 203, "PID 1 could not execute the shim in the run's root (is agentbox-exec installed, and beneath /usr?)" },
+        { 204, "PID 1 was out of memory" },
+        { 205, "PID 1 could not set the resource limits" },
+        { 206, "PID 1 could not set the out-of-memory score" },
+        { 207, "PID 1 could not set the signal mask" },
+        { 208, "PID 1 could not set up standard input" },
+        { 209, "PID 1 could not set up standard output" },
+        { 213, "PID 1 could not set the secure bits" },
+        { 216, "PID 1 could not set the group" },
+        { 217, "PID 1 could not make the dynamic user" },
+        { 218, "PID 1 could not drop the capabilities" },
+        { 219, "PID 1 could not set up the cgroup" },
+        { 220, "PID 1 could not make a session" },
+        { 222, "PID 1 could not set up standard error" },
+        { 225, "PID 1 could not set up the network namespace" },
+        { 226, "PID 1 could not set up the mount namespace" },
+        { 227, "PID 1 could not forbid new privileges" },
+        { 228, "PID 1 could not load the system call filter" },
+        { 232, "PID 1 could not restrict the address families" },
+        { 233, "PID 1 could not make a directory of the unit" },
+        { 234, "PID 1 could not set the owner of a directory of the unit" },
+        { 237, "PID 1 could not set up the keyring" },
+        { 243, "PID 1 could not set up credentials" },
+        { 245, "PID 1 could not load the address filter" },
+};
+
+const char *start_failure_text(int exec_main_status)
+{
+        for (size_t i = 0; i < ELEMENTSOF(start_failures); i++)
+                if (start_failures[i].status == exec_main_status)
+                        return start_failures[i].text;
+        return "the run's unit ended while it started";
+}
+
+/* The workload, or its shim, has ended; PID 1 learns the same at this moment and removes the cgroup next. */
+static int on_main_exited(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Run *r = userdata;
+
+        r->has_final_usage = run_usage_sample(&r->usage);
+        run_mark(r, MARK_EXITED);
+        r->pidfd_source = sd_event_source_disable_unref(r->pidfd_source);
+        /* What it left in the background gets no time to go on. */
+        if (r->phase >= RUN_LAUNCHED && !r->unit_over && !run_cgroup_is_empty(&r->manager->host, r->status.control_group))
+                (void) broker_unit_kill(r->manager->pid1.bus, r->unit, SIGKILL);
+        return 0;
+}
+
+int run_watch_main(Run *r)
+{
+        int k;
+
+        r->pidfd = pidfd_open(r->peer.pid, 0);
+        if (r->pidfd < 0)
+                return -errno;
+        k = sd_event_add_io(r->manager->event, &r->pidfd_source, r->pidfd, EPOLLIN, on_main_exited, r);
+        /* Before everything else: see run-usage.h. */
+        return k < 0 ? k : sd_event_source_set_priority(r->pidfd_source, SD_EVENT_PRIORITY_IMPORTANT);
+}
+
+static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        Run *r = userdata;
+        const sd_bus_error *e = sd_bus_message_get_error(m);
+        int k;
+
+        r->properties_slot = sd_bus_slot_unref(r->properties_slot);
+        if (r->phase != RUN_STARTING)
+                return 0;
+        if (e) {
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 does not tell the properties of the run's unit: %s", e->message ?: e->name);
+                return 0;
+        }
+        k = unit_status_read_reply(&r->status, m);
+        if (k < 0) {
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the properties of the run's unit cannot be read: %s", strerror(-k));
+                return 0;
+        }
+        run_mark(r, MARK_PROPERTIES);
+        r->properties = sd_bus_message_ref(m);
+        if (r->status.control_group && *r->status.control_group)
+                run_usage_open(&r->usage, &r->manager->host, r->status.control_group);
+        run_advance(r);
+        return 0;
+}
+
+int run_request_properties(Run *r)
+{
+        return broker_unit_get_all(r->manager->pid1.bus, r->unit, on_properties, r, &r->properties_slot);
+}
+
+/* ---- signals of PID 1 */
+
+static void on_over(Run *r)
+{
+        r->unit_over = true;
+        run_mark(r, MARK_UNIT_OVER);
+        run_end(r);
+}
+
+void run_on_status(Run *r)
+{
+        const UnitStatus *s = &r->status;
+        int k;
+
+        if (s->active_state && !streq(s->active_state, "inactive"))
+                r->was_up = true;
+        if (s->main_pid > 0)
+                r->was_up = true;
+        /* "inactive" is what a unit is before its job begins, too. */
+        if (unit_status_is_over(s) && r->was_up) {
+                on_over(r);
+                return;
+        }
+        /* As early as they are final: the shim is being set up meanwhile. */
+        if (r->phase == RUN_STARTING && s->main_pid > 0 && !r->properties_slot && !r->properties) {
+                run_mark(r, MARK_FORKED);
+                k = run_request_properties(r);
+                if (k < 0)
+                        run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot ask PID 1 for the unit's properties: %s", strerror(-k));
+        }
+}
+
+static void on_changed(void *userdata, const char *unit, sd_bus_message *body)
+{
+        Run *r = manager_by_unit(userdata, unit);
+
+        if (r && !r->unit_over && unit_status_read_changed(&r->status, body) >= 0)
+                run_on_status(r);
+}
+
+static void on_job_removed(void *userdata, const char *unit, const char *result)
+{
+        Run *r = manager_by_unit(userdata, unit);
+
+        if (!r || r->unit_over)
+                return;
+        r->was_up = true;
+        if (unit_status_is_over(&r->status))
+                on_over(r);
+        else if (r->phase == RUN_STARTING && !streq(result, "done"))
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1's start of the run's unit ended with \"%s\"", result);
+}
+
+static void on_removed(void *userdata, const char *unit)
+{
+        Run *r = manager_by_unit(userdata, unit);
+
+        if (r && !r->unit_over && r->phase > RUN_ASKING)
+                on_over(r);
+}
+
+static void on_disconnected(void *userdata)
+{
+        manager_reconnect(userdata);
+}
+
+const UnitEvents run_unit_events = {
+        .job_removed = on_job_removed,
+        .changed = on_changed,
+        .removed = on_removed,
+        .disconnected = on_disconnected,
+};

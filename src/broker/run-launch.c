@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+
+#include "broker/run-env.h"
+#include "broker/run.h"
+#include "policy/filter-compile.h"
+
+/* Landlock's rights (linux/landlock.h), spelt out: all that change something, and execution. Reading stays with the mounts. */
+#define LANDLOCK_FS_EXECUTE (UINT64_C(1) << 0)
+#define LANDLOCK_FS_READ_FILE (UINT64_C(1) << 2)
+#define LANDLOCK_FS_READ_DIR (UINT64_C(1) << 3)
+#define LANDLOCK_FS_KNOWN UINT64_C(0xffff)
+#define LANDLOCK_FS_WANTED (LANDLOCK_FS_KNOWN & ~(LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR))
+/* Before this version, a layer forbids renaming and linking from one directory to another, whatever its rules say. */
+#define LANDLOCK_ABI_REFER 2u
+/* From here on abstract sockets and signals can be kept inside. */
+#define LANDLOCK_ABI_SCOPES 6u
+
+static bool shares_host_network(const Policy *p)
+{
+        uint64_t egress = policy_u64(p, NETWORK_EGRESS);
+
+        return egress == EGRESS_ADDRESSES || egress == EGRESS_OPEN;
+}
+
+static int add_landlock(const Run *r, RunSpec *s)
+{
+        const char *const writable[] = { policy_string(r->policy, FILES_WORKSPACE), "/tmp", "/var/tmp", "/dev/shm" };
+
+        s->landlock_abi = r->attest.landlock_abi > 0 ? (uint32_t) r->attest.landlock_abi : 0;
+        s->landlock_fs = s->landlock_abi >= LANDLOCK_ABI_REFER ? LANDLOCK_FS_WANTED : 0;
+        s->landlock_scope = s->landlock_abi >= LANDLOCK_ABI_SCOPES;
+        s->landlock_exec_written = policy_u64(r->policy, SYSCALLS_PROFILE) != FILTER_PROFILE_STRICT;
+        for (size_t i = 0; i < ELEMENTSOF(writable); i++) {
+                int k = strv_extend(&s->landlock_write, writable[i]);
+
+                if (k < 0)
+                        return k;
+        }
+        return 0;
+}
+
+int run_spec_encode(Run *r, Buf *out, Error **reterr)
+{
+        const struct sock_filter *filter;
+        RunSpec s = { .tty = r->request.tty };
+        size_t n;
+        int k = add_landlock(r, &s);
+
+        /* In the host's network namespace its abstract sockets are within reach, unless Landlock keeps them away. */
+        if (k >= 0)
+                k = filter_cache_get(&r->manager->filters, r->policy, r->digest, s.landlock_scope || !shares_host_network(r->policy), &filter,
+                        &n, reterr);
+        if (k >= 0)
+                k = run_env_compose(r->policy, r->request.env, r->request.tty ? r->request.term : NULL, &s.env, reterr);
+        if (k >= 0) {
+                s.cwd = request_directory(&r->request, policy_string(r->policy, FILES_WORKSPACE));
+                k = s.cwd ? 0 : -ENOMEM;
+        }
+        if (k >= 0) {
+                /* Lent: the request and the cache keep their own. */
+                s.argv = r->request.argv;
+                s.filter = (struct sock_filter *) filter;
+                s.n_filter = (uint32_t) n;
+                k = runspec_encode(&s, out);
+                s.argv = NULL;
+                s.filter = NULL;
+        }
+        runspec_done(&s);
+        return k < 0 ? error_set(reterr, k, "cannot write down what is to be run: %s", strerror(-k)) : 0;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/escape.h"
+#include "base/io.h"
+#include "broker/broker-netns.h"
+#include "broker/broker-stdio.h"
+#include "broker/run-env.h"
+#include "broker/run.h"
+#include "wire/bus-iface.h"
+
+#define SHIM_NAME "agentbox-exec"
+#define POLICY_NAME_MAX 64u
+
+/* ---- what may be run */
+
+static int tighten(Run *r, Error **reterr)
+{
+        bool is_root = r->caller.uid == 0;
+
+        if (r->request.tightenings && !is_root && !policy_u64(r->policy, ACCESS_TIGHTEN))
+                return error_set(reterr, -EPERM, "policy %s has Tighten=no: nothing of it may be changed", r->policy_name);
+        STRV_FOREACH(i, r->request.tightenings) {
+                int k = policy_tighten(r->policy, *i, is_root, reterr);
+
+                if (k < 0)
+                        return k;
+        }
+        return 0;
+}
+
+static int check_environment(Run *r, Error **reterr)
+{
+        _cleanup_strv_ char **env = NULL;
+
+        return run_env_compose(r->policy, r->request.env, r->request.tty ? r->request.term : NULL, &env, reterr);
+}
+
+static int check_stdio(Run *r, Error **reterr)
+{
+        if (r->request.detach)
+                return 0;
+        return stdio_check(r->request.stdio, r->request.tty, process_terminal(r->caller.pid), reterr);
+}
+
+static int check_scope(Run *r, Error **reterr)
+{
+        int k = policy_check_enforceable(r->policy, r->request.scope, reterr);
+
+        if (k < 0 || !r->request.scope)
+                return k;
+        return error_set(reterr, -EOPNOTSUPP, "--unit=scope is not part of this version: leave it out for a service");
+}
+
+static int set_names(Run *r, Error **reterr)
+{
+        r->digest = policy_digest(r->policy);
+        r->command = audit_command(r->request.argv, policy_u64(r->policy, AUDIT_ARGUMENTS));
+        r->name = r->request.name ? strdup(r->request.name) : NULL;
+        r->detached = r->request.detach;
+        r->memory_max = policy_u64(r->policy, LIMITS_MEMORY);
+        r->runtime_usec = policy_u64(r->policy, LIMITS_RUNTIME);
+        r->output_max = policy_u64(r->policy, LIMITS_OUTPUT);
+        if (!r->digest || !r->command || (r->request.name && !r->name))
+                return error_set(reterr, -ENOMEM, "out of memory");
+        return 0;
+}
+
+static int load(Run *r, Error **reterr)
+{
+        _cleanup_free_ char *shown = escape_for_display(r->request.policy, strlen(r->request.policy), POLICY_NAME_MAX);
+
+        if (!shown)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        r->policy_name = TAKE_PTR(shown);
+        if (strlen(r->request.policy) > POLICY_NAME_MAX)
+                return error_set(reterr, -ENOENT, "no policy has a name that long");
+        return policy_load(r->request.policy, NULL, NULL, &r->policy, reterr);
+}
+
+/* The first row that fails says what the caller is told. */
+static const struct {
+        int (*step)(Run *r, Error **reterr);
+        const char *error_name, *error_name_not_found;
+} checks[] = {
+        { load, AGENTBOX_ERROR_POLICY_INVALID, AGENTBOX_ERROR_NO_SUCH_POLICY },
+        { tighten, AGENTBOX_ERROR_NOT_TIGHTENING, NULL },
+        { set_names, AGENTBOX_ERROR_START_FAILED, NULL },
+        { check_scope, AGENTBOX_ERROR_NOT_ENFORCEABLE, NULL },
+        { check_environment, AGENTBOX_ERROR_INVALID_REQUEST, NULL },
+        { check_stdio, AGENTBOX_ERROR_INVALID_REQUEST, NULL },
+};
+
+int run_load_policy(Run *r, const char **ret_error_name, Error **reterr)
+{
+        for (size_t i = 0; i < ELEMENTSOF(checks); i++) {
+                int k = checks[i].step(r, reterr);
+
+                if (k >= 0)
+                        continue;
+                *ret_error_name = k == -ENOENT && checks[i].error_name_not_found ? checks[i].error_name_not_found : checks[i].error_name;
+                return k;
+        }
+        return 0;
+}
+
+/* ---- what its unit needs */
+
+static int make_directory(Run *r, Error **reterr)
+{
+        int fd = r->manager->runtime_fd, k;
+
+        if (mkdirat(fd, r->id, 0700) < 0)
+                return error_set(reterr, -errno, "cannot make %s/%s: %s", RUNTIME_DIR, r->id, strerror(errno));
+        r->dir_fd = openat(fd, r->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (r->dir_fd < 0)
+                return error_set(reterr, -errno, "cannot open %s/%s: %s", RUNTIME_DIR, r->id, strerror(errno));
+        k = run_write_state(r, STATE_STARTING);
+        if (k < 0)
+                return error_set(reterr, k, "cannot write the run's state: %s", strerror(-k));
+        return 0;
+}
+
+static int make_root(Run *r, Error **reterr)
+{
+        _cleanup_free_ char *path = NULL;
+
+        if (asprintf(&path, "%s/%s", RUNTIME_DIR, r->id) < 0) {
+                path = NULL;
+                return error_set(reterr, -ENOMEM, "out of memory");
+        }
+        return run_root_create(r->dir_fd, path, r->policy, &r->root, reterr);
+}
+
+/* The shim is found in the host's /usr; in another root it gets a place of its own. */
+static int place_shim(Run *r, Error **reterr)
+{
+        _cleanup_close_ int fd = -1;
+        int k;
+
+        if (streq(policy_string(r->policy, FILES_ROOT), "host-usr")) {
+                r->shim_path = strdup(PKGLIBEXECDIR "/" SHIM_NAME);
+                return r->shim_path ? 0 : error_set(reterr, -ENOMEM, "out of memory");
+        }
+        fd = openat(r->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        k = fd < 0 ? -errno : write_new_file_at(fd, SHIM_NAME, "", 0, 0555);
+        if (k < 0)
+                return error_set(reterr, k, "cannot make a place for the shim: %s", strerror(-k));
+        r->shim_path = strdup("/" SHIM_NAME);
+        k = r->shim_path ? strv_extend(&r->root.binds, PKGLIBEXECDIR "/" SHIM_NAME ":/" SHIM_NAME) : -ENOMEM;
+        return k < 0 ? error_set(reterr, k, "out of memory") : 0;
+}
+
+static int make_network(Run *r, Error **reterr)
+{
+        int k;
+
+        if (policy_u64(r->policy, NETWORK_EGRESS) != EGRESS_FILTERED)
+                return 0;
+        k = netns_create(&r->netns_fd, &r->netns_inode, reterr);
+        if (k < 0)
+                return k;
+        if (asprintf(&r->netns_path, "/proc/%i/fd/%i", (int) getpid(), r->netns_fd) < 0) {
+                r->netns_path = NULL;
+                return error_set(reterr, -ENOMEM, "out of memory");
+        }
+        return 0;
+}
+
+static int make_properties(Run *r, Error **reterr)
+{
+        if (asprintf(&r->description, "agentbox run %s under policy %s", r->id, r->policy_name) < 0) {
+                r->description = NULL;
+                return error_set(reterr, -ENOMEM, "out of memory");
+        }
+        r->context = (UnitContext){
+                .systemd_version = r->manager->host.systemd_version,
+                .scope = r->request.scope,
+                .description = r->description,
+                .root_directory = r->root.directory,
+                .shim_path = r->shim_path,
+                .probe_abstract = r->manager->probe_name,
+                .netns_path = r->netns_path,
+                .extra_binds = r->root.binds,
+        };
+        return unit_props_from_policy(r->policy, &r->context, &r->props, reterr);
+}
+
+int run_prepare(Run *r, Error **reterr)
+{
+        static int (*const steps[])(Run *r, Error **reterr) = { make_directory, make_root, place_shim, make_network, make_properties };
+
+        for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
+                int k = steps[i](r, reterr);
+
+                if (k < 0)
+                        return k;
+        }
+        return 0;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+
+/* What the next broker must know of a run if this one dies: RUNTIME_DIR/ID/state, written anew as a whole at each step. */
+
+typedef enum StatePhase {
+        STATE_STARTING, /* the unit may exist; nothing untrusted has run */
+        STATE_RUNNING,  /* the command may be running */
+        STATE_ENDING,   /* it is over; whether run-ended is in the journal must be looked up */
+        _STATE_PHASE_MAX,
+} StatePhase;
+
+typedef struct RunState {
+        StatePhase phase;
+        char *id, *name, *policy, *digest, *command, *client, *invocation_id, *control_group; /* never NULL; "": none */
+        uint32_t caller_uid, uid, main_pid;
+        bool detached;
+        uint64_t started; /* µs since the epoch; UINT64_MAX: not yet */
+        uint64_t memory_max, runtime_usec, output_max;
+        char **verified;
+} RunState;
+
+void run_state_done(RunState *s);
+int run_state_encode(const RunState *s, Buf *out);
+/* -EBADMSG: not well-formed. ret is filled completely or untouched. */
+int run_state_decode(const void *p, size_t n, RunState *ret);
+
+/* dir_fd: the run's directory. */
+int run_state_write(int dir_fd, const RunState *s);
+int run_state_read(int dir_fd, RunState *ret);

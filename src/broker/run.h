@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <systemd/sd-bus.h>
+#include <systemd/sd-event.h>
+
+#include "broker/broker-authz.h"
+#include "broker/broker-request.h"
+#include "broker/broker-result.h"
+#include "broker/broker-root.h"
+#include "broker/broker-unit.h"
+#include "broker/manager.h"
+#include "broker/run-state.h"
+#include "broker/run-usage.h"
+#include "wire/attest.h"
+#include "wire/record.h"
+#include "wire/runspec.h"
+
+/* One run, from the call to its record in the ring of ended ones.
+ *
+ *   ASKING ──▶ STARTING ──▶ LAUNCHED ──▶ RUNNING ──▶ ENDING ──▶ ENDED
+ *      │           │            │                       ▲
+ *      └───────────┴── refused ─┴───────────────────────┘ (where a unit exists already)
+ *
+ * STARTING   the unit comes up; three things arrive in any order: the shim's attestation, the unit's properties, the proof
+ *            that run-requested is in the journal. With all three: verified, and the RunSpec is sent.
+ * LAUNCHED   the shim has it; the closing of its pipe (or a failure message) decides
+ * ENDING     the unit is being ended, or has ended and its remains are waited for */
+typedef enum RunPhase { RUN_ASKING, RUN_STARTING, RUN_LAUNCHED, RUN_RUNNING, RUN_ENDING, RUN_ENDED } RunPhase;
+
+/* When what happened, for the log in debug mode. */
+typedef enum RunMark {
+        MARK_CALLED,
+        MARK_AUTHORISED,
+        MARK_PREPARED,
+        MARK_UNIT_ACCEPTED,
+        MARK_FORKED,
+        MARK_JOURNAL,
+        MARK_PROPERTIES,
+        MARK_ATTESTED,
+        MARK_VERIFIED,
+        MARK_SENT,
+        MARK_EXECUTED,
+        MARK_EXITED,
+        MARK_UNIT_OVER,
+        MARK_ENDED,
+        _MARK_MAX,
+} RunMark;
+
+#define RUN_ID_LENGTH 10u
+
+struct Run {
+        Manager *manager;
+        Run *next;
+        RunPhase phase;
+        bool refused;                  /* ENDING: it never became a run; no run-ended record, no RunEnded */
+
+        char id[RUN_ID_LENGTH + 1];
+        char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
+        Caller caller;
+        sd_bus_message *call;          /* of Run(), until it is answered */
+        Request request;               /* argv, env and descriptors until the RunSpec is sent */
+        AuthzQuery *question;
+        Policy *policy;                /* NULL: adopted */
+        char *policy_name, *digest, *name, *command;
+        bool detached, client_gone;
+        sd_bus_message **waiters;      /* WaitRun() calls */
+        size_t n_waiters;
+
+        int dir_fd;                    /* RUNTIME_DIR/ID */
+        RunRoot root;
+        int netns_fd;
+        uint64_t netns_inode;
+        UnitContext context;
+        char *description, *netns_path, *shim_path;
+        UnitProps props;
+        sd_bus_slot *start_slot, *properties_slot;
+        sd_event_source *deadline;     /* of the start, later of the end */
+
+        int channel_fd, executed_fd;
+        sd_event_source *channel_source, *executed_source;
+        Attest attest;
+        struct ucred peer;
+        bool has_attest, is_on_record;
+        uint64_t confirm_until;        /* monotonic: when the journal has had its time */
+        sd_bus_message *properties;
+        char **verified, **broken;
+
+        UnitStatus status;
+        bool was_up, unit_over, has_final_usage, end_is_on_record;
+        int pidfd;
+        sd_event_source *pidfd_source;
+        uid_t uid;
+        RunUsage usage;
+        KillReason kill_reason;
+        uint64_t memory_max, runtime_usec, output_max;
+        RunResult result;
+        uint64_t marks[_MARK_MAX];     /* monotonic, µs */
+        unsigned n_end_checks;
+};
+
+/* broker-run.c: the course of a run. */
+Run *run_new(Manager *m, sd_bus_message *call);
+Run *run_free(Run *r);
+/* The call was decoded and its caller is known: everything else follows from events. */
+void run_begin(Run *r);
+/* Something that STARTING waits for has arrived. */
+void run_advance(Run *r);
+/* It will not run. Answers the call, writes run-refused, ends what has begun. r may be gone afterwards. */
+void run_refuse(Run *r, const char *error_name, const char *format, ...) _printf_(3, 4);
+void run_on_executed(Run *r);
+void run_on_failure(Run *r, const ExecFailure *f);
+void run_mark(Run *r, RunMark mark);
+const char *run_state_name(const Run *r);
+AuditSubject run_subject(const Run *r);
+int run_write_state(Run *r, StatePhase phase);
+bool run_is_visible(const Run *r, const Caller *c);
+
+/* run-prepare.c: everything between the authorised request and the properties of the unit; blocks on files only. */
+int run_prepare(Run *r, Error **reterr);
+int run_load_policy(Run *r, const char **ret_error_name, Error **reterr);
+
+/* run-channel.c: the shim's end of the talk. */
+int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr);
+int run_channel_send_spec(Run *r, Error **reterr);
+/* LAUNCHED, and the shim is known to be gone: takes what it left. */
+void run_channel_settle(Run *r);
+void run_channel_close(Run *r);
+
+/* run-launch.c */
+int run_spec_encode(Run *r, Buf *out, Error **reterr);
+
+/* run-events.c: what PID 1 and the kernel tell of the run's unit. */
+extern const UnitEvents run_unit_events;
+void run_on_status(Run *r);
+int run_watch_main(Run *r);
+int run_request_properties(Run *r);
+const char *start_failure_text(int exec_main_status);
+
+/* run-end.c */
+void run_kill(Run *r, KillReason reason);
+int run_signal(Run *r, int signal);
+void run_on_client_gone(Run *r);
+/* The unit is over: ends the run as soon as nothing of it is left. */
+void run_end(Run *r);
+
+/* run-facts.c: for the bus. */
+int run_append_facts(sd_bus_message *m, Run *r);
+int result_append(sd_bus_message *m, const RunResult *result);
+int run_reply_started(Run *r);
+void run_tell_ended(Run *r);
