@@ -79,7 +79,8 @@ static void test_truncated(void **state)
 
 static void test_blob_bounds(void **state)
 {
-        static const uint8_t huge[] = { 0xff, 0xff, 0xff, 0xff, 'x' }, nul[] = { 3, 0, 0, 0, 'a', 0, 'b' }, five[] = { 5, 0, 0, 0, 1, 2, 3, 4, 5 };
+        static const uint8_t huge[] = { 0xff, 0xff, 0xff, 0xff, 'x' }, nul[] = { 3, 0, 0, 0, 'a', 0, 'b' },
+                             five[] = { 5, 0, 0, 0, 1, 2, 3, 4, 5 };
         size_t n = 42;
         Reader r = { .data = huge, .size = sizeof(huge) };
 
@@ -135,8 +136,12 @@ static void test_errors_stick(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_round_trip),  cmocka_unit_test(test_byte_order), cmocka_unit_test(test_truncated),
-                cmocka_unit_test(test_blob_bounds), cmocka_unit_test(test_empty_reader), cmocka_unit_test(test_text),
+                cmocka_unit_test(test_round_trip),
+                cmocka_unit_test(test_byte_order),
+                cmocka_unit_test(test_truncated),
+                cmocka_unit_test(test_blob_bounds),
+                cmocka_unit_test(test_empty_reader),
+                cmocka_unit_test(test_text),
                 cmocka_unit_test(test_errors_stick),
         };
 

@@ -16,26 +16,26 @@ static void test_rows(void **state)
                 const char *shown;
         } rows[] = {
 #define ROW(bytes, shown) { bytes, sizeof(bytes) - 1, 1000, shown }
-                ROW("", ""),
-                ROW("plain text", "plain text"),
+                ROW("", ""), ROW("plain text", "plain text"),
                 ROW("\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"),
-                ROW("a\0b", "a\\x00b"),
-                ROW("\033[2J", "\\x1b[2J"),
+                ROW("a\0b", "a\\x00b"), ROW("\033[2J", "\\x1b[2J"),
                 ROW("\033]52;c;aGk=\a", "\\x1b]52;c;aGk=\\x07"),
-                ROW("a\nb\r\tc\x7f", "a\\x0ab\\x0d\\x09c\\x7f"),
-                ROW("back\\slash", "back\\x5cslash"),
-                ROW("\xc2\x9b" "31m", "\\xc2\\x9b31m"),              /* CSI as a C1 control */
-                ROW("\xc0\xaf", "\\xc0\\xaf"),                       /* overlong */
+                ROW("a\nb\r\tc\x7f", "a\\x0ab\\x0d\\x09c\\x7f"), ROW("back\\slash", "back\\x5cslash"),
+                ROW("\xc2\x9b"
+                    "31m",
+                                "\\xc2\\x9b31m"), /* CSI as a C1 control */
+                ROW("\xc0\xaf", "\\xc0\\xaf"),    /* overlong */
                 ROW("\xe0\x80\xaf", "\\xe0\\x80\\xaf"),
-                ROW("\xed\xa0\x80", "\\xed\\xa0\\x80"),              /* surrogate */
-                ROW("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"),     /* above the last code point */
+                ROW("\xed\xa0\x80", "\\xed\\xa0\\x80"),          /* surrogate */
+                ROW("\xf4\x90\x80\x80", "\\xf4\\x90\\x80\\x80"), /* above the last code point */
                 ROW("\xf8\x88\x80\x80\x80", "\\xf8\\x88\\x80\\x80\\x80"),
-                ROW("\xe2\x82", "\\xe2\\x82"),                       /* cut short */
-                ROW("\xe2\x80\xae" "cod.exe", "\\xe2\\x80\\xaecod.exe"), /* right-to-left override */
-                ROW("\xe2\x80\x8b", "\\xe2\\x80\\x8b"),              /* no width */
+                ROW("\xe2\x82", "\\xe2\\x82"), /* cut short */
+                ROW("\xe2\x80\xae"
+                    "cod.exe",
+                                "\\xe2\\x80\\xaecod.exe"), /* right-to-left override */
+                ROW("\xe2\x80\x8b", "\\xe2\\x80\\x8b"),    /* no width */
 #undef ROW
-                { "0123456789", 10, 4, "0123…" },
-                { "0123", 4, 4, "0123" },
+                { "0123456789", 10, 4, "0123…" }, { "0123", 4, 4, "0123" },
                 { "ab\xe2\x82\xac", 5, 3, "ab\\xe2…" }, /* never half a character */
         };
 
@@ -64,7 +64,8 @@ static void test_every_pair(void **state)
 
 int main(void)
 {
-        static const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows), cmocka_unit_test(test_every_pair) };
+        static const struct CMUnitTest tests[] = { cmocka_unit_test(test_rows),
+                cmocka_unit_test(test_every_pair) };
 
         return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,7 +96,8 @@ static void test_new_means_new(void **state)
 
 static void test_sealed(void **state)
 {
-        _cleanup_close_ int fd = memfd_sealed("t", "secret\0x", 8), open_fd = memfd_create("u", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+        _cleanup_close_ int fd = memfd_sealed("t", "secret\0x", 8),
+                            open_fd = memfd_create("u", MFD_CLOEXEC | MFD_ALLOW_SEALING),
                             half = memfd_create("h", MFD_CLOEXEC | MFD_ALLOW_SEALING), file = -1;
         _cleanup_free_ void *p = NULL;
         void *untouched = (void *) 1;
@@ -140,8 +141,12 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         static const struct CMUnitTest tests[] = {
-                TEST(test_write_then_read), TEST(test_read_bounds), TEST(test_read_proc),
-                TEST(test_new_means_new),   TEST(test_sealed),      TEST(test_write_full_and_nonblock),
+                TEST(test_write_then_read),
+                TEST(test_read_bounds),
+                TEST(test_read_proc),
+                TEST(test_new_means_new),
+                TEST(test_sealed),
+                TEST(test_write_full_and_nonblock),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

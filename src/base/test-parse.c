@@ -31,19 +31,10 @@ static void check(int (*parse)(const char *, uint64_t *), const Row *rows, size_
 static void test_u64(void **state)
 {
         static const Row rows[] = {
-                { "0", 0, 0 },
-                { "007", 0, 7 },
-                { "18446744073709551615", 0, UINT64_MAX },
-                { "18446744073709551616", -ERANGE, 0 },
-                { "99999999999999999999999", -ERANGE, 0 },
-                { "", -EINVAL, 0 },
-                { "-1", -EINVAL, 0 },
-                { "+1", -EINVAL, 0 },
-                { " 1", -EINVAL, 0 },
-                { "1 ", -EINVAL, 0 },
-                { "1\n", -EINVAL, 0 },
-                { "0x10", -EINVAL, 0 },
-                { "1.0", -EINVAL, 0 },
+                { "0", 0, 0 }, { "007", 0, 7 }, { "18446744073709551615", 0, UINT64_MAX },
+                { "18446744073709551616", -ERANGE, 0 }, { "99999999999999999999999", -ERANGE, 0 },
+                { "", -EINVAL, 0 }, { "-1", -EINVAL, 0 }, { "+1", -EINVAL, 0 }, { " 1", -EINVAL, 0 },
+                { "1 ", -EINVAL, 0 }, { "1\n", -EINVAL, 0 }, { "0x10", -EINVAL, 0 }, { "1.0", -EINVAL, 0 },
                 { "\xd9\xa1", -EINVAL, 0 }, /* a digit elsewhere */
         };
 
@@ -90,7 +81,8 @@ static void test_usec(void **state)
                 { "7us", 0, 7 },
                 { "2d", 0, 172800 * S },
                 { "1w", 0, 604800 * S },
-                { "2weeks 1day 3hours 4minutes 5seconds 6msec 7usec", 0, (2 * 604800 + 86400 + 3 * 3600 + 245) * S + 6007 },
+                { "2weeks 1day 3hours 4minutes 5seconds 6msec 7usec", 0,
+                                (2 * 604800 + 86400 + 3 * 3600 + 245) * S + 6007 },
                 { "30500568w", 0, UINT64_C(30500568) * 604800 * S },
                 { "30500569w", -ERANGE, 0 },
                 { "30500568w 30500568w", -ERANGE, 0 },
@@ -135,9 +127,19 @@ static void test_bool(void **state)
                 const char *text;
                 int result, value;
         } rows[] = {
-                { "yes", 0, 1 },    { "true", 0, 1 },    { "on", 0, 1 },       { "1", 0, 1 },        { "no", 0, 0 },
-                { "false", 0, 0 },  { "off", 0, 0 },     { "0", 0, 0 },        { "", -EINVAL, -7 },  { "Yes", -EINVAL, -7 },
-                { "yes ", -EINVAL, -7 }, { "2", -EINVAL, -7 }, { "y", -EINVAL, -7 },
+                { "yes", 0, 1 },
+                { "true", 0, 1 },
+                { "on", 0, 1 },
+                { "1", 0, 1 },
+                { "no", 0, 0 },
+                { "false", 0, 0 },
+                { "off", 0, 0 },
+                { "0", 0, 0 },
+                { "", -EINVAL, -7 },
+                { "Yes", -EINVAL, -7 },
+                { "yes ", -EINVAL, -7 },
+                { "2", -EINVAL, -7 },
+                { "y", -EINVAL, -7 },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -201,8 +203,13 @@ static void test_round_trip(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_u64),  cmocka_unit_test(test_size),   cmocka_unit_test(test_usec),       cmocka_unit_test(test_percent),
-                cmocka_unit_test(test_bool), cmocka_unit_test(test_format), cmocka_unit_test(test_round_trip),
+                cmocka_unit_test(test_u64),
+                cmocka_unit_test(test_size),
+                cmocka_unit_test(test_usec),
+                cmocka_unit_test(test_percent),
+                cmocka_unit_test(test_bool),
+                cmocka_unit_test(test_format),
+                cmocka_unit_test(test_round_trip),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,7 +57,7 @@ static void test_null_is_empty(void **state)
         assert_null(copy);
         assert_null(strv_free(NULL));
         STRV_FOREACH(i, (char **) NULL)
-                n++;
+        n++;
         assert_int_equal(n, 0);
 }
 
@@ -67,8 +67,12 @@ static void test_split_join(void **state)
                 const char *text, *seps, *joined;
                 size_t n;
         } rows[] = {
-                { "a b c", " ", "a|b|c", 3 },      { "  a \t b ", " \t", "a|b", 2 }, { "", " ", "", 0 }, { "   ", " ", "", 0 },
-                { "one", " ", "one", 1 },          { "a,b;c", ",;", "a|b|c", 3 },
+                { "a b c", " ", "a|b|c", 3 },
+                { "  a \t b ", " \t", "a|b", 2 },
+                { "", " ", "", 0 },
+                { "   ", " ", "", 0 },
+                { "one", " ", "one", 1 },
+                { "a,b;c", ",;", "a|b|c", 3 },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -109,8 +113,11 @@ static void test_error(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_growth),   cmocka_unit_test(test_null_is_empty), cmocka_unit_test(test_split_join),
-                cmocka_unit_test(test_contains), cmocka_unit_test(test_error),
+                cmocka_unit_test(test_growth),
+                cmocka_unit_test(test_null_is_empty),
+                cmocka_unit_test(test_split_join),
+                cmocka_unit_test(test_contains),
+                cmocka_unit_test(test_error),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,10 +41,11 @@ static const ConfigFile config_files[] = {
         { false, "etc/apt/apt.conf.d/*", apt_proxy_keys },
 };
 
-static const char *const environment[] = { "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "NPM_CONFIG_REGISTRY", "npm_config_registry" };
+static const char *const environment[] = { "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "NPM_CONFIG_REGISTRY",
+        "npm_config_registry" };
 
-/* "[user[:password]@]HOST[:PORT]" of a URL, n bytes; "http" or "tls". What makes no valid rule (a placeholder, a metadata name) is left
- * out. The password is dropped here and goes nowhere. */
+/* "[user[:password]@]HOST[:PORT]" of a URL, n bytes; "http" or "tls". What makes no valid rule (a
+ * placeholder, a metadata name) is left out. The password is dropped here and goes nowhere. */
 static int add_authority(const char *s, size_t n, const char *kind, char ***rules)
 {
         const char *at = memrchr(s, '@', n);
@@ -68,7 +69,10 @@ static int add_authority(const char *s, size_t n, const char *kind, char ***rule
                 bool port = colon && !memchr(colon, ']', n - (size_t) (colon - s));
 
                 free(text);
-                if (asprintf(&text, "tcp %.*s%s", (int) n, s, port ? "" : streq(kind, "tls") ? ":443" : ":80") < 0) {
+                if (asprintf(&text, "tcp %.*s%s", (int) n, s,
+                                    port                 ? ""
+                                    : streq(kind, "tls") ? ":443"
+                                                         : ":80") < 0) {
                         text = NULL;
                         return -ENOMEM;
                 }
@@ -107,7 +111,8 @@ static int add_urls(const char *line, size_t n, char ***rules)
         return 0;
 }
 
-/* Whether the line gives one of the keys: "key = value", "key: value", "@scope:key=value", "deb URL", "Acquire::http::Proxy ...;". */
+/* Whether the line gives one of the keys: "key = value", "key: value", "@scope:key=value", "deb URL",
+ * "Acquire::http::Proxy ...;". */
 static bool line_has_key(const char *line, size_t n, const char *const *keys)
 {
         for (; *keys; keys++) {
@@ -115,7 +120,7 @@ static bool line_has_key(const char *line, size_t n, const char *const *keys)
 
                 for (size_t i = 0; i + m < n; i++)
                         if (strncasecmp(line + i, *keys, m) == 0 && strchr(" \t=:", line[i + m]) &&
-                            (i == 0 || line[i - 1] == ':'))
+                                        (i == 0 || line[i - 1] == ':'))
                                 return true;
         }
         return false;

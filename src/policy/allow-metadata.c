@@ -5,15 +5,17 @@
 
 /* The addresses and names under which clouds hand out credentials to whoever asks. */
 static const char *const addresses[] = {
-        "169.254.0.0/16",     /* link-local: 169.254.169.254 of most clouds, 169.254.170.2 and .23 of containers there */
-        "100.100.100.200",    /* out of the shared range of carriers */
-        "168.63.129.16",      /* a public address that is answered by the host */
-        "192.0.0.192",        /* out of the protocol assignments */
-        "fe80::/10",          /* link-local */
+        "169.254.0.0/16",  /* link-local: 169.254.169.254 of most clouds, 169.254.170.2 and .23 of containers
+                              there */
+        "100.100.100.200", /* out of the shared range of carriers */
+        "168.63.129.16",   /* a public address that is answered by the host */
+        "192.0.0.192",     /* out of the protocol assignments */
+        "fe80::/10",       /* link-local */
         "fd00:ec2::254",
         "fd00:ec2::23",
         "fd20:ce::254",
-        /* The IPv4 ones again, as a translator (NAT64) or a tunnel (6to4) of the host's network would take them. */
+        /* The IPv4 ones again, as a translator (NAT64) or a tunnel (6to4) of the host's network would take
+           them. */
         "64:ff9b::a9fe:0/112",
         "64:ff9b::6464:64c8",
         "64:ff9b::a83f:8110",

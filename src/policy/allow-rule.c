@@ -16,13 +16,14 @@ static const uint16_t default_ports[_ALLOW_KIND_MAX] = { [ALLOW_TLS] = 443, [ALL
 
 typedef struct RuleOption {
         const char *text;
-        size_t offset; /* of its bool in AllowRule */
+        size_t offset;  /* of its bool in AllowRule */
         unsigned kinds; /* bits of the kinds that it makes sense for */
 } RuleOption;
 
 static const RuleOption options[] = {
         { "ech=allow", offsetof(AllowRule, ech_allow), 1u << ALLOW_TLS },
-        { "private=allow", offsetof(AllowRule, private_allow), 1u << ALLOW_TLS | 1u << ALLOW_HTTP | 1u << ALLOW_TCP },
+        { "private=allow", offsetof(AllowRule, private_allow),
+                        1u << ALLOW_TLS | 1u << ALLOW_HTTP | 1u << ALLOW_TCP },
         { "peer-first", offsetof(AllowRule, peer_first), 1u << ALLOW_TCP | 1u << ALLOW_TCP_ADDRESS },
 };
 
@@ -36,7 +37,8 @@ static bool label_valid(const char *label, size_t n)
         if (n == 0 || n > 63 || label[0] == '-' || label[n - 1] == '-')
                 return false;
         for (size_t i = 0; i < n; i++)
-                if (!isascii((unsigned char) label[i]) || (!isalnum((unsigned char) label[i]) && label[i] != '-'))
+                if (!isascii((unsigned char) label[i]) ||
+                                (!isalnum((unsigned char) label[i]) && label[i] != '-'))
                         return false;
         return true;
 }
@@ -72,14 +74,16 @@ bool host_name_valid(const char *name, const char **ret_reason)
         for (const char *c = name;; c += label + 1) {
                 label = strcspn(c, ".");
                 if (!label_valid(c, label)) {
-                        *ret_reason = "a name is made of labels of 1 to 63 letters, digits and hyphens, no hyphen at "
+                        *ret_reason = "a name is made of labels of 1 to 63 letters, digits and hyphens, no "
+                                      "hyphen at "
                                       "either end, with dots between them";
                         return false;
                 }
                 if (c[label])
                         continue;
                 if (label_is_number(c, label)) {
-                        *ret_reason = "this is an address, not a name; an address takes a rule tcp ADDRESS:PORT";
+                        *ret_reason = "this is an address, not a name; an address takes a rule tcp "
+                                      "ADDRESS:PORT";
                         return false;
                 }
                 return true;
@@ -109,7 +113,8 @@ static int take_name(char *text, AllowRule *r, Error **reterr)
         if (n > 1 && name[n - 1] == '.')
                 text[name - text + (ptrdiff_t) --n] = 0;
         if (strchr(name, '*'))
-                return error_set(reterr, -EINVAL, "\"*\" can only be the first label of a name, as in *.example.org");
+                return error_set(reterr, -EINVAL,
+                                "\"*\" can only be the first label of a name, as in *.example.org");
         if (strchr(name, '/'))
                 return error_set(reterr, -EINVAL, "a name is wanted, not a URL or path");
         if (!host_name_valid(name, &reason))
@@ -117,11 +122,13 @@ static int take_name(char *text, AllowRule *r, Error **reterr)
         for (size_t i = 0; i <= n; i++)
                 r->name[i] = (char) tolower((unsigned char) name[i]);
         if (metadata_name(r->name))
-                return error_set(reterr, -EINVAL, "%s is a cloud metadata service, which nothing can allow", r->name);
+                return error_set(reterr, -EINVAL, "%s is a cloud metadata service, which nothing can allow",
+                                r->name);
         n = strlen(r->name);
         if (streq(r->name, "localhost") || (n > 10 && streq(r->name + n - 10, ".localhost")))
-                return error_set(reterr, -EINVAL, "localhost needs no rule: it is the sandbox's own, and the host's is "
-                                                  "never reachable");
+                return error_set(reterr, -EINVAL,
+                                "localhost needs no rule: it is the sandbox's own, and the host's is "
+                                "never reachable");
         return 0;
 }
 
@@ -133,14 +140,17 @@ static int check_prefix(const char *text, int parsed, const Prefix *p, Error **r
 
         if (parsed == -ERANGE) {
                 prefix_format(p, false, good);
-                return error_set(reterr, -EINVAL, "%s has bits set behind its prefix length; write %s", text, good);
+                return error_set(reterr, -EINVAL, "%s has bits set behind its prefix length; write %s", text,
+                                good);
         }
         if (parsed < 0)
                 return error_set(reterr, -EINVAL, "\"%s\" is not an address or prefix", text);
         if (prefix_covers(&mapped, p))
-                return error_set(reterr, -EINVAL, "%s is an IPv4 address in IPv6 clothes; write it as IPv4", text);
+                return error_set(reterr, -EINVAL, "%s is an IPv4 address in IPv6 clothes; write it as IPv4",
+                                text);
         if (metadata_only(p))
-                return error_set(reterr, -EINVAL, "%s is a cloud metadata address, which nothing can allow", text);
+                return error_set(reterr, -EINVAL, "%s is a cloud metadata address, which nothing can allow",
+                                text);
         return 0;
 }
 
@@ -151,8 +161,10 @@ static int check_reachable(const char *text, const Prefix *p, Error **reterr)
                 Prefix prefix;
                 const char *why;
         } table[] = {
-                { { PREFIX_IPV4, 8, (PrefixBits) 127 << 24 }, "is loopback: the sandbox's own needs no rule, the host's is never reachable" },
-                { { PREFIX_IPV6, 128, 1 }, "is loopback: the sandbox's own needs no rule, the host's is never reachable" },
+                { { PREFIX_IPV4, 8, (PrefixBits) 127 << 24 }, "is loopback: the sandbox's own needs no "
+                                                              "rule, the host's is never reachable" },
+                { { PREFIX_IPV6, 128, 1 }, "is loopback: the sandbox's own needs no rule, the host's is "
+                                           "never reachable" },
                 { { PREFIX_IPV4, 8, 0 }, "is no destination" },
                 { { PREFIX_IPV6, 128, 0 }, "is no destination" },
                 { { PREFIX_IPV4, 4, (PrefixBits) 224 << 24 }, "is multicast, which TCP cannot reach" },
@@ -179,7 +191,8 @@ static int take_address(char *text, AllowRule *r, size_t *offset, Error **reterr
                 return error_set(reterr, -EINVAL, "the port is missing: tcp %s:PORT", text);
         *port++ = 0;
         if (bracket)
-                k = snprintf(address, sizeof(address), "%.*s%s", (int) (bracket - text - 1), text + 1, bracket + 1);
+                k = snprintf(address, sizeof(address), "%.*s%s", (int) (bracket - text - 1), text + 1,
+                                bracket + 1);
         else
                 k = snprintf(address, sizeof(address), "%s", text);
         if (k < 0 || (size_t) k >= sizeof(address))
@@ -212,7 +225,8 @@ static int take_destination(char *text, AllowRule *r, size_t *offset, Error **re
 
         if (looks_like_address(text)) {
                 if (r->kind != ALLOW_TCP)
-                        return error_set(reterr, -EINVAL, "a %s rule takes a name; for an address write tcp ADDRESS:PORT",
+                        return error_set(reterr, -EINVAL,
+                                        "a %s rule takes a name; for an address write tcp ADDRESS:PORT",
                                         kind_words[r->kind]);
                 r->kind = ALLOW_TCP_ADDRESS;
                 return take_address(text, r, offset, reterr);
@@ -245,14 +259,16 @@ static int take_option(const char *word, AllowRule *r, Error **reterr)
                         continue;
                 if (!(options[i].kinds & 1u << r->kind))
                         return error_set(reterr, -EINVAL, "%s has no meaning behind %s", word,
-                                        r->kind == ALLOW_TCP_ADDRESS ? "tcp and an address" : kind_words[r->kind]);
+                                        r->kind == ALLOW_TCP_ADDRESS ? "tcp and an address"
+                                                                     : kind_words[r->kind]);
                 if (*rule_option(r, options + i))
                         return error_set(reterr, -EINVAL, "%s is given twice", word);
                 *rule_option(r, options + i) = true;
                 return 0;
         }
         near = policy_suggest(word, texts, ELEMENTSOF(texts));
-        return error_set(reterr, -EINVAL, "unknown option \"%s\"%s%s%s", word, near ? "; did you mean " : "", near ? near : "",
+        return error_set(reterr, -EINVAL, "unknown option \"%s\"%s%s%s", word, near ? "; did you mean " : "",
+                        near ? near : "",
                         near ? "?" : "; there are ech=allow, private=allow and peer-first");
 }
 
@@ -262,15 +278,19 @@ static int parse_set(const char *s, AllowRule *r, Error **reterr)
 
         /* A part of a path: no slash and no leading dot can get in. */
         if (n == 0 || n > 64 || s[1] == '.' || s[1] == '-' ||
-            strspn(s + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") != n)
-                return error_set(reterr, -EINVAL, "\"%s\" is no name of a set: @ and up to 64 letters, digits, \"_\", "
-                                                  "\"-\" and \".\"", s);
+                        strspn(s + 1, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") !=
+                                        n)
+                return error_set(reterr, -EINVAL,
+                                "\"%s\" is no name of a set: @ and up to 64 letters, digits, \"_\", "
+                                "\"-\" and \".\"",
+                                s);
         r->kind = ALLOW_SET;
         memcpy(r->name, s + 1, n + 1);
         return 0;
 }
 
-/* The word at *s as a copy; *s moves to what follows, behind blanks. NULL with *s at the end: there is none. */
+/* The word at *s as a copy; *s moves to what follows, behind blanks. NULL with *s at the end: there is none.
+ */
 static char *next_word(const char **s)
 {
         const char *start = *s + strspn(*s, BLANKS);
@@ -299,10 +319,13 @@ static int parse_kind(const char *word, AllowRule *r, Error **reterr)
         }
         if (streq(word, "https") || streq(word, "udp") || streq(word, "dns") || streq(word, "quic"))
                 return error_set(reterr, -EINVAL, "there are no %s rules%s", word,
-                                streq(word, "https") ? "; write tls NAME" : ": a rule starts with tls, http or tcp");
+                                streq(word, "https") ? "; write tls NAME"
+                                                     : ": a rule starts with tls, http or tcp");
         near = policy_suggest(word, kind_words, ELEMENTSOF(kind_words));
-        return error_set(reterr, -EINVAL, "a rule starts with tls, http, tcp or @SET (with Egress=addresses it is an address), "
-                                          "not with \"%s\"%s%s%s",
+        return error_set(reterr, -EINVAL,
+                        "a rule starts with tls, http, tcp or @SET (with Egress=addresses it is an "
+                        "address), "
+                        "not with \"%s\"%s%s%s",
                         word, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
@@ -326,9 +349,11 @@ int allow_rule_parse(const char *s, AllowRule *ret, size_t *ret_offset, Error **
                         return error_set(reterr, -ENOMEM, "out of memory");
                 offset = (size_t) (rest - s) - strlen(word);
                 if (r.kind == ALLOW_SET || r.kind == ALLOW_ADDRESS)
-                        k = error_set(reterr, -EINVAL, "nothing can follow here: options stand behind a single rule");
+                        k = error_set(reterr, -EINVAL,
+                                        "nothing can follow here: options stand behind a single rule");
                 else
-                        k = i == 0 ? take_destination(word, &r, &offset, reterr) : take_option(word, &r, reterr);
+                        k = i == 0 ? take_destination(word, &r, &offset, reterr)
+                                   : take_option(word, &r, reterr);
         }
         if (k >= 0 && r.kind < ALLOW_ADDRESS && r.port == 0)
                 k = error_set(reterr, -EINVAL, "the destination is missing: %s NAME%s", kind_words[r.kind],
@@ -358,7 +383,8 @@ char *allow_rule_format(const AllowRule *r)
                 prefix_format(&r->prefix, true, prefix);
                 slash = strchr(prefix, '/');
                 if (r->prefix.family == PREFIX_IPV6)
-                        buf_printf(&b, "tcp [%.*s]%s:%u", (int) strcspn(prefix, "/"), prefix, slash ? slash : "", r->port);
+                        buf_printf(&b, "tcp [%.*s]%s:%u", (int) strcspn(prefix, "/"), prefix,
+                                        slash ? slash : "", r->port);
                 else
                         buf_printf(&b, "tcp %s:%u", prefix, r->port);
                 break;
@@ -373,14 +399,16 @@ char *allow_rule_format(const AllowRule *r)
         return buf_take_string(&b);
 }
 
-/* inner is name itself or, under a wildcard, below it. A wildcard inside must lie within a wildcard outside. */
+/* inner is name itself or, under a wildcard, below it. A wildcard inside must lie within a wildcard outside.
+ */
 static bool name_covers(const AllowRule *outer, const AllowRule *inner)
 {
         size_t n = strlen(inner->name), m = strlen(outer->name);
 
         if (streq(outer->name, inner->name))
                 return outer->wildcard == inner->wildcard;
-        return outer->wildcard && n > m && inner->name[n - m - 1] == '.' && streq(inner->name + n - m, outer->name);
+        return outer->wildcard && n > m && inner->name[n - m - 1] == '.' &&
+               streq(inner->name + n - m, outer->name);
 }
 
 bool allow_rule_covers(const AllowRule *outer, const AllowRule *inner)
@@ -388,7 +416,8 @@ bool allow_rule_covers(const AllowRule *outer, const AllowRule *inner)
         if (outer->kind != inner->kind || outer->port != inner->port)
                 return false;
         for (size_t i = 0; i < ELEMENTSOF(options); i++)
-                if (*rule_option((AllowRule *) inner, options + i) && !*rule_option((AllowRule *) outer, options + i))
+                if (*rule_option((AllowRule *) inner, options + i) &&
+                                !*rule_option((AllowRule *) outer, options + i))
                         return false;
         if (inner->kind == ALLOW_TCP_ADDRESS || inner->kind == ALLOW_ADDRESS)
                 return prefix_covers(&outer->prefix, &inner->prefix);

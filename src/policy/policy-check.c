@@ -50,10 +50,11 @@ static const char *without_force(const Policy *p, PolicyKey key)
                 return "a directory or disk image as root is not part of this version; there is host-usr";
         case NETWORK_ALLOW:
                 STRV_FOREACH(i, policy_list(p, key))
-                        if (**i == '@')
-                                return "the set is missing";
+                if (**i == '@')
+                        return "the set is missing";
                 if (policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED && policy_is_set(p, key))
-                        return "rules of Egress=filtered need the warden, which is not part of this version; until then everything is "
+                        return "rules of Egress=filtered need the warden, which is not part of this "
+                               "version; until then everything is "
                                "refused, and only an empty list says so";
                 return NULL;
         default:
@@ -70,11 +71,14 @@ static const char *beyond_scope(const Policy *p, PolicyKey key)
         if (!policy_is_set(p, key) || policy_keys[key].by & POLICY_BY_SCOPE)
                 return NULL;
         if (key == FILES_ROOT)
-                return host_tree ? NULL : "a scope has no file tree of its own; only Root=/ says that none is wanted";
+                return host_tree ? NULL
+                                 : "a scope has no file tree of its own; only Root=/ says that none is "
+                                   "wanted";
         if (key == NETWORK_EGRESS)
                 return egress == EGRESS_OPEN || egress == EGRESS_ADDRESSES
                                        ? NULL
-                                       : "a scope has no network of its own; it can carry Egress=addresses and open";
+                                       : "a scope has no network of its own; it can carry Egress=addresses "
+                                         "and open";
         /* Defaults that speak of the run's own file systems mean nothing where none are wanted. */
         if (host_tree && is_default(p, key) && !p->values[key].source.file)
                 return NULL;

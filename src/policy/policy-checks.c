@@ -23,10 +23,12 @@ static size_t multibyte_sequence(const uint8_t *p, size_t n)
                         return 0;
                 c = c << 6 | (p[i] & 0x3f);
         }
-        if ((length == 3 && c < 0x800) || (length == 4 && c < 0x10000) || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff))
+        if ((length == 3 && c < 0x800) || (length == 4 && c < 0x10000) || c > 0x10ffff ||
+                        (c >= 0xd800 && c <= 0xdfff))
                 return 0;
         /* C1 controls, and what hides or turns around the text that a person reads. */
-        if (c < 0xa0 || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x2069) || c == 0xfeff)
+        if (c < 0xa0 || (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) ||
+                        (c >= 0x2060 && c <= 0x2069) || c == 0xfeff)
                 return 0;
         return length;
 }
@@ -51,7 +53,8 @@ int policy_check_text(const char *s, size_t *ret_offset, Error **reterr)
 
                 if (length == 0) {
                         *ret_offset = i;
-                        return error_set(reterr, -EINVAL, "control characters and invalid UTF-8 cannot be part of a value");
+                        return error_set(reterr, -EINVAL,
+                                        "control characters and invalid UTF-8 cannot be part of a value");
                 }
                 i += length;
         }
@@ -59,7 +62,8 @@ int policy_check_text(const char *s, size_t *ret_offset, Error **reterr)
                 backslashes++;
         if (backslashes % 2 == 1) {
                 *ret_offset = n - 1;
-                return error_set(reterr, -EINVAL, "a value cannot end in a backslash, which continues the line");
+                return error_set(reterr, -EINVAL,
+                                "a value cannot end in a backslash, which continues the line");
         }
         return 0;
 }
@@ -70,8 +74,10 @@ int policy_check_policy_name(const char *s, size_t *ret_offset, char **ret_canon
 
         if (n == 0 || n > 64 || s[0] == '.' || s[0] == '-' || strspn(s, NAME_CHARACTERS) != n) {
                 *ret_offset = 0;
-                return error_set(reterr, -EINVAL, "\"%s\" is no name of a policy: up to 64 letters, digits, \"_\", \"-\" and "
-                                                  "\".\", not starting with \".\" or \"-\"", s);
+                return error_set(reterr, -EINVAL,
+                                "\"%s\" is no name of a policy: up to 64 letters, digits, \"_\", \"-\" and "
+                                "\".\", not starting with \".\" or \"-\"",
+                                s);
         }
         return 0;
 }
@@ -102,7 +108,8 @@ static int check_path(const char *s, size_t *ret_offset, Error **reterr)
                         continue;
                 n = strcspn(c + 1, "/");
                 if (n == 0 && (c[1] == '/' || c > s))
-                        return error_set(reterr, -EINVAL, "a path is written without \"//\" and without \"/\" at its end");
+                        return error_set(reterr, -EINVAL,
+                                        "a path is written without \"//\" and without \"/\" at its end");
                 if ((n == 1 && c[1] == '.') || (n == 2 && c[1] == '.' && c[2] == '.'))
                         return error_set(reterr, -EINVAL, "a path is written without \".\" and \"..\"");
                 if (n > 255)
@@ -118,7 +125,9 @@ int policy_check_root(const char *s, size_t *ret_offset, char **ret_canonical, E
         if (s[0] != '/') {
                 *ret_offset = 0;
                 return error_set(reterr, -EINVAL, "\"%s\" is neither host-usr nor an absolute path%s", s,
-                                policy_suggest(s, (const char *const[]){ "host-usr" }, 1) ? "; did you mean host-usr?" : "");
+                                policy_suggest(s, (const char *const[]){ "host-usr" }, 1)
+                                                ? "; did you mean host-usr?"
+                                                : "");
         }
         return check_path(s, ret_offset, reterr);
 }
@@ -210,10 +219,11 @@ int policy_check_expose(const char *s, size_t *ret_offset, char **ret_canonical,
                 return error_set(reterr, -EINVAL, "/ would expose everything that the host has");
         for (size_t i = 0; i < ELEMENTSOF(closed); i++) {
                 if (policy_path_beneath(s, closed[i].path))
-                        return error_set(reterr, -EINVAL, "%s cannot be exposed: %s %s", s, closed[i].path, closed[i].why);
-                if (policy_path_beneath(closed[i].path, s))
-                        return error_set(reterr, -EINVAL, "%s cannot be exposed: it contains %s, which %s", s, closed[i].path,
+                        return error_set(reterr, -EINVAL, "%s cannot be exposed: %s %s", s, closed[i].path,
                                         closed[i].why);
+                if (policy_path_beneath(closed[i].path, s))
+                        return error_set(reterr, -EINVAL, "%s cannot be exposed: it contains %s, which %s",
+                                        s, closed[i].path, closed[i].why);
         }
         return 0;
 }
@@ -221,8 +231,8 @@ int policy_check_expose(const char *s, size_t *ret_offset, char **ret_canonical,
 /* Where a workspace would hide what the sandbox needs, or be hidden by it. */
 int policy_check_workspace(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr)
 {
-        static const char *const taken[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/proc",
-                                             "/sys", "/dev", "/run", "/tmp", "/var", "/boot", "/root", "/home" };
+        static const char *const taken[] = { "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32",
+                "/etc", "/proc", "/sys", "/dev", "/run", "/tmp", "/var", "/boot", "/root", "/home" };
         int r = check_path(s, ret_offset, reterr);
 
         if (r < 0)
@@ -232,33 +242,40 @@ int policy_check_workspace(const char *s, size_t *ret_offset, char **ret_canonic
                 return error_set(reterr, -EINVAL, "the root itself cannot be the workspace");
         for (size_t i = 0; i < ELEMENTSOF(taken); i++)
                 if (policy_path_beneath(s, taken[i]))
-                        return error_set(reterr, -EINVAL, "%s is taken: the workspace needs a place of its own, such as "
-                                                          "/workspace or /srv/work", taken[i]);
+                        return error_set(reterr, -EINVAL,
+                                        "%s is taken: the workspace needs a place of its own, such as "
+                                        "/workspace or /srv/work",
+                                        taken[i]);
         return 0;
 }
 
+/* clang-format off */
+static const char *const injecting_prefixes[] = { "LD_", "DYLD_", "MALLOC_", "BASH_FUNC_", "GLIBC_TUNABLES",
+        "GCONV_PATH" };
+static const char *const injecting_names[] = {
+        "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "PROMPT_COMMAND", "PS4", "IFS", "CDPATH", "ZDOTDIR",
+        "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PYTHONINSPECT", "PYTHONBREAKPOINT",
+        "PYTHONWARNINGS", "PERL5LIB", "PERLLIB", "PERL5OPT", "PERL5DB", "RUBYLIB", "RUBYOPT",
+        "NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS",
+        "JDK_JAVA_OPTIONS", "CLASSPATH", "LUA_PATH", "LUA_CPATH", "LUA_INIT", "PHPRC",
+        "PHP_INI_SCAN_DIR", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL",
+        "GIT_CONFIG_SYSTEM", "GIT_CONFIG_COUNT", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND",
+        "RUSTC_WRAPPER", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "LOCPATH", "NLSPATH",
+        "HOSTALIASES", "RES_OPTIONS", "LOCALDOMAIN", "GETCONF_DIR", "TERMINFO", "TERMCAP",
+};
+/* clang-format on */
+
 bool policy_env_name_injects(const char *name)
 {
-        static const char *const prefixes[] = { "LD_", "DYLD_", "MALLOC_", "BASH_FUNC_", "GLIBC_TUNABLES", "GCONV_PATH" };
-        static const char *const exact[] = {
-                "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "PROMPT_COMMAND", "PS4", "IFS", "CDPATH", "ZDOTDIR",
-                "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PYTHONINSPECT", "PYTHONBREAKPOINT", "PYTHONWARNINGS",
-                "PERL5LIB", "PERLLIB", "PERL5OPT", "PERL5DB", "RUBYLIB", "RUBYOPT", "NODE_OPTIONS", "NODE_PATH",
-                "NODE_REPL_EXTERNAL_MODULE", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "CLASSPATH",
-                "LUA_PATH", "LUA_CPATH", "LUA_INIT", "PHPRC", "PHP_INI_SCAN_DIR", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXEC_PATH",
-                "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_COUNT", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND",
-                "RUSTC_WRAPPER", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "LOCPATH", "NLSPATH", "HOSTALIASES",
-                "RES_OPTIONS", "LOCALDOMAIN", "GETCONF_DIR", "TERMINFO", "TERMCAP",
-        };
         size_t n = strlen(name);
 
         if (n >= 8 && streq(name + n - 8, "_PRELOAD"))
                 return true;
-        for (size_t i = 0; i < ELEMENTSOF(prefixes); i++)
-                if (startswith(name, prefixes[i]))
+        for (size_t i = 0; i < ELEMENTSOF(injecting_prefixes); i++)
+                if (startswith(name, injecting_prefixes[i]))
                         return true;
-        for (size_t i = 0; i < ELEMENTSOF(exact); i++)
-                if (streq(name, exact[i]))
+        for (size_t i = 0; i < ELEMENTSOF(injecting_names); i++)
+                if (streq(name, injecting_names[i]))
                         return true;
         return false;
 }
@@ -270,11 +287,16 @@ static int check_env_name(const char *s, size_t n, size_t *ret_offset, Error **r
                 return error_set(reterr, -EINVAL, "the name of the variable is missing");
         for (size_t i = 0; i < n; i++)
                 if (!isascii((unsigned char) s[i]) || !(isalnum((unsigned char) s[i]) || s[i] == '_') ||
-                    (i == 0 && isdigit((unsigned char) s[i]))) {
+                                (i == 0 && isdigit((unsigned char) s[i]))) {
                         *ret_offset = i;
-                        return error_set(reterr, -EINVAL, "\"%.*s\" is no name of a variable: letters, digits and \"_\", no digit "
-                                                          "first%s", (int) MIN2(n, (size_t) 64), s,
-                                        s[i] == '"' || s[i] == '\'' ? " (quotes are not needed and not taken away)" : "");
+                        return error_set(reterr, -EINVAL,
+                                        "\"%.*s\" is no name of a variable: letters, digits and \"_\", no "
+                                        "digit "
+                                        "first%s",
+                                        (int) MIN2(n, (size_t) 64), s,
+                                        s[i] == '"' || s[i] == '\''
+                                                        ? " (quotes are not needed and not taken away)"
+                                                        : "");
                 }
         if (strncmp(s, "AGENTBOX_", 9) == 0)
                 return error_set(reterr, -EINVAL, "names that start with AGENTBOX_ are agentbox's own");
@@ -290,7 +312,8 @@ int policy_check_set(const char *s, size_t *ret_offset, char **ret_canonical, Er
         if (r < 0)
                 return r;
         if (!equals)
-                return error_set(reterr, -EINVAL, "\"=\" is missing: Set=NAME=VALUE (Pass=NAME takes the caller's value)");
+                return error_set(reterr, -EINVAL,
+                                "\"=\" is missing: Set=NAME=VALUE (Pass=NAME takes the caller's value)");
         if (n > 128)
                 return error_set(reterr, -EINVAL, "the name of a variable has at most 128 bytes");
         if (strchr(s, '\t')) {
@@ -336,8 +359,8 @@ static int check_syscall(const char *s, size_t *ret_offset, Error **reterr)
                 n++;
         near = policy_suggest(s, names, n);
         *ret_offset = 0;
-        return error_set(reterr, -EINVAL, "unknown system call%s \"%s\"%s%s%s", s[0] == '@' ? " group" : "", s,
-                        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+        return error_set(reterr, -EINVAL, "unknown system call%s \"%s\"%s%s%s", s[0] == '@' ? " group" : "",
+                        s, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 int policy_check_syscall_allow(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr)
@@ -348,7 +371,8 @@ int policy_check_syscall_allow(const char *s, size_t *ret_offset, char **ret_can
                 return r;
         if (!filter_name_allowable(s)) {
                 *ret_offset = 0;
-                return error_set(reterr, -EINVAL, "%s cannot be allowed: it opens a way around the sandbox", s);
+                return error_set(reterr, -EINVAL, "%s cannot be allowed: it opens a way around the sandbox",
+                                s);
         }
         return 0;
 }
@@ -369,7 +393,8 @@ int policy_check_account(const char *s, size_t *ret_offset, char **ret_canonical
                         return error_set(reterr, -EINVAL, "%s is no user or group number", s);
                 return 0;
         }
-        if (s[0] == '-' || s[0] == '.' || isdigit((unsigned char) s[0]) || strspn(s, NAME_CHARACTERS "$@+") != n)
+        if (s[0] == '-' || s[0] == '.' || isdigit((unsigned char) s[0]) ||
+                        strspn(s, NAME_CHARACTERS "$@+") != n)
                 return error_set(reterr, -EINVAL, "\"%s\" is no name of a user or group", s);
         return 0;
 }

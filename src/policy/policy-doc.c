@@ -3,14 +3,22 @@
 
 #include "policy/policy-keys.h"
 
-/* Run at build time: prints the section of agentbox.policy(5) that describes the keys, in roff, from the table. */
+/* Run at build time: prints the section of agentbox.policy(5) that describes the keys, in roff, from the
+ * table. */
 
 static const char *const type_syntax[] = {
-        [POLICY_TYPE_STRING] = "TEXT", [POLICY_TYPE_LIST] = "ITEM...",   [POLICY_TYPE_SIZE] = "SIZE", [POLICY_TYPE_TIME] = "TIME",
-        [POLICY_TYPE_PERCENT] = "PERCENT", [POLICY_TYPE_NUMBER] = "NUMBER", [POLICY_TYPE_BOOL] = "yes|no", [POLICY_TYPE_ENUM] = "NAME",
+        [POLICY_TYPE_STRING] = "TEXT",
+        [POLICY_TYPE_LIST] = "ITEM...",
+        [POLICY_TYPE_SIZE] = "SIZE",
+        [POLICY_TYPE_TIME] = "TIME",
+        [POLICY_TYPE_PERCENT] = "PERCENT",
+        [POLICY_TYPE_NUMBER] = "NUMBER",
+        [POLICY_TYPE_BOOL] = "yes|no",
+        [POLICY_TYPE_ENUM] = "NAME",
 };
 
-/* Roff takes a period or quote at the start of a line for a request, and backslashes for escapes everywhere. */
+/* Roff takes a period or quote at the start of a line for a request, and backslashes for escapes everywhere.
+ */
 static void roff_text(const char *s)
 {
         if (*s == '.' || *s == '\'')

@@ -8,7 +8,8 @@
 
 static int add_rules(const Policy *p, PrefixSet *set, Error **reterr)
 {
-        STRV_FOREACH(i, policy_list(p, NETWORK_ALLOW)) {
+        STRV_FOREACH(i, policy_list(p, NETWORK_ALLOW))
+        {
                 AllowRule rule;
                 size_t offset;
                 int r = allow_rule_parse(*i, &rule, &offset, reterr);
@@ -16,7 +17,10 @@ static int add_rules(const Policy *p, PrefixSet *set, Error **reterr)
                 if (r < 0)
                         return r;
                 if (rule.kind != ALLOW_ADDRESS)
-                        return error_set(reterr, -EINVAL, "Network.Allow=%s: Egress=addresses takes addresses and prefixes only", *i);
+                        return error_set(reterr, -EINVAL,
+                                        "Network.Allow=%s: Egress=addresses takes addresses and prefixes "
+                                        "only",
+                                        *i);
                 if (prefix_set_add(set, &rule.prefix) < 0)
                         return error_set(reterr, -ENOMEM, "out of memory");
         }
@@ -34,7 +38,8 @@ int policy_ip_allow_list(const Policy *p, char ***ret, Error **reterr)
         else if (egress == EGRESS_ADDRESSES)
                 r = add_rules(p, &set, reterr);
         else
-                return error_set(reterr, -EINVAL, "Network.Egress=%s has no list of addresses", policy_keys[NETWORK_EGRESS].names[egress]);
+                return error_set(reterr, -EINVAL, "Network.Egress=%s has no list of addresses",
+                                policy_keys[NETWORK_EGRESS].names[egress]);
         if (r >= 0)
                 r = metadata_prefixes(&metadata);
         if (r >= 0)

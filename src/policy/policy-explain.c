@@ -41,8 +41,9 @@ static int explain_value(const Policy *p, PolicyKey key, PolicyExplanation *e)
                 _cleanup_free_ char *file = NULL;
                 unsigned line, column;
 
-                if (policy_origin_parse(v->from[i], &file, &line, &column) < 0 || strv_extend(&e->values, v->l[i]) < 0 ||
-                    add_source(&e->sources, file, file ? line : 1) < 0)
+                if (policy_origin_parse(v->from[i], &file, &line, &column) < 0 ||
+                                strv_extend(&e->values, v->l[i]) < 0 ||
+                                add_source(&e->sources, file, file ? line : 1) < 0)
                         return -ENOMEM;
         }
         return 0;
@@ -78,12 +79,12 @@ static int keep_mount_points(const Policy *p, PolicyKey key, char **line)
                 return -ENOMEM;
         buf_printf(&b, "%.*s=", (int) (equals - *line), *line);
         STRV_FOREACH(w, words)
-                for (size_t i = 0; mount_point(p, key, i); i++) {
-                        const char *rest = startswith(*w, mount_point(p, key, i));
+        for (size_t i = 0; mount_point(p, key, i); i++) {
+                const char *rest = startswith(*w, mount_point(p, key, i));
 
-                        if (rest && *rest == ':')
-                                buf_printf(&b, "%s%s", b.data[b.size - 1] == '=' ? "" : " ", *w);
-                }
+                if (rest && *rest == ':')
+                        buf_printf(&b, "%s%s", b.data[b.size - 1] == '=' ? "" : " ", *w);
+        }
         text = buf_take_string(&b);
         if (!text)
                 return -ENOMEM;
@@ -92,7 +93,8 @@ static int keep_mount_points(const Policy *p, PolicyKey key, char **line)
         return 0;
 }
 
-static int add_property(const Policy *p, PolicyKey key, const UnitPropRow *row, const UnitProps *props, char ***l)
+static int add_property(
+                const Policy *p, PolicyKey key, const UnitPropRow *row, const UnitProps *props, char ***l)
 {
         const char *name = row->file_name ? row->file_name : row->name;
         const UnitProp *q = props ? unit_props_find(props, row->name) : NULL;
@@ -111,7 +113,7 @@ static int add_property(const Policy *p, PolicyKey key, const UnitPropRow *row, 
         }
         /* Without values: a policy that no unit can be made of yet. */
         r = line ? asprintf(&s, "unit property %s%s%s", line, row->verified_by ? "; verified as " : "",
-                                  row->verified_by ? row->verified_by : "")
+                                   row->verified_by ? row->verified_by : "")
                  : asprintf(&s, "unit property %s=", name);
         return r < 0 ? -ENOMEM : strv_push(l, s);
 }
@@ -121,7 +123,9 @@ static int add_properties(const Policy *p, PolicyKey key, const UnitProps *props
         if (!policy_is_set(p, key))
                 return 0;
         for (size_t i = 0; i < n_unit_prop_rows; i++) {
-                int r = unit_prop_rows[i].keys & UNIT_PROP_KEY(key) ? add_property(p, key, unit_prop_rows + i, props, l) : 0;
+                int r = unit_prop_rows[i].keys & UNIT_PROP_KEY(key)
+                                        ? add_property(p, key, unit_prop_rows + i, props, l)
+                                        : 0;
 
                 if (r < 0)
                         return r;
@@ -162,8 +166,10 @@ int policy_explain_key(const Policy *p, PolicyKey key, const UnitProps *props, P
 
                 if (!(k->by & x->by) || (x->section && !streq(x->section, k->section)))
                         continue;
-                /* Only a filtered network has a namespace of agentboxd's making, and rules for the warden. */
-                if ((key == NETWORK_EGRESS || key == NETWORK_ALLOW) && policy_u64(p, NETWORK_EGRESS) != EGRESS_FILTERED)
+                /* Only a filtered network has a namespace of agentboxd's making, and rules for the warden.
+                 */
+                if ((key == NETWORK_EGRESS || key == NETWORK_ALLOW) &&
+                                policy_u64(p, NETWORK_EGRESS) != EGRESS_FILTERED)
                         continue;
                 r = strv_extend(&e.enforced, x->text);
         }

@@ -61,7 +61,8 @@ static void trim_end(char *s)
 static bool line_is_text(Reading *r, const char *s, size_t n, unsigned line)
 {
         if (n > POLICY_LINE_MAX) {
-                policy_problem(r->problems, r->file, line, 1, "the line is longer than %u bytes; continue it with a backslash",
+                policy_problem(r->problems, r->file, line, 1,
+                                "the line is longer than %u bytes; continue it with a backslash",
                                 POLICY_LINE_MAX);
                 return false;
         }
@@ -74,13 +75,16 @@ static bool line_is_text(Reading *r, const char *s, size_t n, unsigned line)
                         continue;
                 }
                 if (s[i] == '\r' && i + 1 == n)
-                        policy_problem(r->problems, r->file, line, column, "carriage return: lines must end in a line feed alone");
+                        policy_problem(r->problems, r->file, line, column,
+                                        "carriage return: lines must end in a line feed alone");
                 else if (s[i] == 0)
                         policy_problem(r->problems, r->file, line, column, "NUL byte");
                 else if ((unsigned char) s[i] < 0x80)
-                        policy_problem(r->problems, r->file, line, column, "control character 0x%02x", (unsigned char) s[i]);
+                        policy_problem(r->problems, r->file, line, column, "control character 0x%02x",
+                                        (unsigned char) s[i]);
                 else
-                        policy_problem(r->problems, r->file, line, column, "not valid UTF-8, or a control character");
+                        policy_problem(r->problems, r->file, line, column,
+                                        "not valid UTF-8, or a control character");
                 return false;
         }
         return true;
@@ -106,7 +110,8 @@ static int end_section_line(Reading *r, char *text, const PolicyLine *at)
         free(r->section);
         r->section = NULL;
         if (text[n - 1] != ']' || n < 3) {
-                policy_problem(r->problems, r->file, at->line, at->column, "a section is written [Name], alone on its line");
+                policy_problem(r->problems, r->file, at->line, at->column,
+                                "a section is written [Name], alone on its line");
                 /* What follows belongs to nothing known; one message is enough. */
                 name = strdup("");
         } else {
@@ -152,7 +157,8 @@ static int end_key_line(Reading *r, char *text, const PolicyLine *at)
         PolicyLine l = *at;
 
         if (!equals) {
-                policy_problem(r->problems, r->file, at->line, at->column, "neither [Section] nor Key=Value");
+                policy_problem(r->problems, r->file, at->line, at->column,
+                                "neither [Section] nor Key=Value");
                 return 0;
         }
         value = equals + 1 + strspn(equals + 1, BLANKS);
@@ -160,7 +166,8 @@ static int end_key_line(Reading *r, char *text, const PolicyLine *at)
         *equals = 0;
         trim_end(text);
         if (!*text) {
-                policy_problem(r->problems, r->file, at->line, at->column, "the key is missing before \"=\"");
+                policy_problem(r->problems, r->file, at->line, at->column,
+                                "the key is missing before \"=\"");
                 free(l.pieces);
                 return 0;
         }
@@ -192,8 +199,8 @@ static int end_line(Reading *r)
                 return -ENOMEM;
         trim_end(text);
         if (strlen(text) > POLICY_VALUE_MAX)
-                policy_problem(r->problems, r->file, at.line, at.column, "longer than %u bytes with its continued lines",
-                                POLICY_VALUE_MAX);
+                policy_problem(r->problems, r->file, at.line, at.column,
+                                "longer than %u bytes with its continued lines", POLICY_VALUE_MAX);
         else if (*text)
                 k = *text == '[' ? end_section_line(r, text, &at) : end_key_line(r, text, &at);
         r->n_pieces = 0;
@@ -238,18 +245,21 @@ static int take_line(Reading *r, const char *s, size_t n, unsigned line)
         return end_line(r);
 }
 
-int policy_ini_read(const char *file, const char *text, size_t size, PolicyIni *ret, PolicyProblems *problems)
+int policy_ini_read(
+                const char *file, const char *text, size_t size, PolicyIni *ret, PolicyProblems *problems)
 {
         _cleanup_(reading_done) Reading r = { .file = file, .problems = problems };
         unsigned line = 1;
         int k = 0;
 
         if (size > POLICY_FILE_SIZE_MAX) {
-                policy_problem(problems, file, 1, 1, "the file is larger than %uK", POLICY_FILE_SIZE_MAX / 1024);
+                policy_problem(problems, file, 1, 1, "the file is larger than %uK",
+                                POLICY_FILE_SIZE_MAX / 1024);
                 return 0;
         }
         if (size >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
-                policy_problem(problems, file, 1, 1, "a byte order mark: the file must be saved without one");
+                policy_problem(problems, file, 1, 1,
+                                "a byte order mark: the file must be saved without one");
                 text += 3;
                 size -= 3;
         }
@@ -263,7 +273,8 @@ int policy_ini_read(const char *file, const char *text, size_t size, PolicyIni *
                 at += n + 1;
         }
         if (k > 0) {
-                policy_problem(problems, file, r.pieces[r.n_pieces - 1].line, r.pieces[r.n_pieces - 1].column,
+                policy_problem(problems, file, r.pieces[r.n_pieces - 1].line,
+                                r.pieces[r.n_pieces - 1].column,
                                 "the last line is continued, but nothing follows");
                 r.n_pieces = 0;
         }

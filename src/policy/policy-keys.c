@@ -36,19 +36,23 @@ const char *const policy_order_texts[_POLICY_ORDER_MAX] = {
 };
 
 /* Zero is nowhere a valid size of a file system or a count of inodes: tmpfs takes it for "without limit". */
+/* clang-format off */
 const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
         [POLICY_DESCRIPTION] = {
                 .section = "Policy", .name = "Description", .type = POLICY_TYPE_STRING,
-                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_OWN, .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
+                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_OWN,
+                .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
                 .max = 256, .syntax = "TEXT",
                 .doc = "One line that says what the policy is for; \"agentbox policy list\" shows it.",
         },
         [POLICY_EXTENDS] = {
                 .section = "Policy", .name = "Extends", .type = POLICY_TYPE_STRING,
-                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_OWN, .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
+                .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_OWN,
+                .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
                 .max = 64, .check = policy_check_policy_name, .syntax = "POLICY",
-                .doc = "The policy that this one starts from, with that policy's own Extends= and drop-ins. Single "
-                       "values given here replace inherited ones, lists grow; an empty value goes back to the default.",
+                .doc = "The policy that this one starts from, with that policy's own Extends= and "
+                       "drop-ins. Single values given here replace inherited ones, lists grow; an empty "
+                       "value goes back to the default.",
         },
         [POLICY_BOUNDARY] = {
                 .section = "Policy", .name = "Boundary", .type = POLICY_TYPE_ENUM,
@@ -61,29 +65,33 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Files", .name = "Root", .type = POLICY_TYPE_STRING,
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
                 .fallback = "host-usr", .max = 4095, .check = policy_check_root, .syntax = "host-usr|PATH",
-                .doc = "What the workload sees as its file tree. host-usr: an empty root with the host's programs and "
-                       "libraries (/usr and its usual links), the loader's cache, CA certificates and time zones, "
-                       "read-only, and a synthetic /etc. A path: a directory or disk image. \"/\" stands for the host's "
-                       "own tree, without any wall of files: for --unit=scope alone, which can have no other.",
+                .doc = "What the workload sees as its file tree. host-usr: an empty root with the host's "
+                       "programs and libraries (/usr and its usual links), the loader's cache, CA "
+                       "certificates and time zones, read-only, and a synthetic /etc. A path: a directory "
+                       "or disk image. \"/\" stands for the host's own tree, without any wall of files: "
+                       "for --unit=scope alone, which can have no other.",
         },
         [FILES_EXPOSE] = {
                 .section = "Files", .name = "Expose", .type = POLICY_TYPE_LIST,
                 .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
                 .by = POLICY_BY_SERVICE, .max = 4095, .check = policy_check_expose, .syntax = "PATH...",
-                .doc = "Paths of the host that the workload may read besides what Root= brings. Never writable. Paths "
-                       "that hold secrets or sockets of the host, and their parents, are refused.",
+                .doc = "Paths of the host that the workload may read besides what Root= brings. Never "
+                       "writable. Paths that hold secrets or sockets of the host, and their parents, are "
+                       "refused.",
         },
         [FILES_WORKSPACE] = {
                 .section = "Files", .name = "Workspace", .type = POLICY_TYPE_STRING,
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
                 .fallback = "/workspace", .max = 255, .check = policy_check_workspace, .syntax = "PATH",
-                .doc = "The writable directory in which the workload starts; in memory, gone when the run ends.",
+                .doc = "The writable directory in which the workload starts; in memory, gone when the run "
+                       "ends.",
         },
         [FILES_WORKSPACE_SIZE] = {
                 .section = "Files", .name = "WorkspaceSize", .type = POLICY_TYPE_SIZE,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE,
                 .fallback = "256M", .min = KIB(64), .max = TIB(1),
-                .doc = "Bytes that the workspace can hold. What is written there counts against Memory= too.",
+                .doc = "Bytes that the workspace can hold. What is written there counts against Memory= "
+                       "too.",
         },
         [FILES_WORKSPACE_INODES] = {
                 .section = "Files", .name = "WorkspaceInodes", .type = POLICY_TYPE_SIZE,
@@ -123,37 +131,41 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_NEVER,
                 .by = POLICY_BY_SHIM | POLICY_BY_SCOPE, .max = 32768, .check = policy_check_set,
                 .syntax = "NAME=VALUE",
-                .doc = "A variable of the workload's environment, one a line, no quotes. PATH, HOME, USER, LOGNAME, "
-                       "SHELL, LANG, TMPDIR and on a terminal TERM are always there; Set= overrides them.",
+                .doc = "A variable of the workload's environment, one a line, no quotes. PATH, HOME, "
+                       "USER, LOGNAME, SHELL, LANG, TMPDIR and on a terminal TERM are always there; Set= "
+                       "overrides them.",
         },
         [ENVIRONMENT_PASS] = {
                 .section = "Environment", .name = "Pass", .type = POLICY_TYPE_LIST,
                 .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
-                .by = POLICY_BY_CLI | POLICY_BY_SHIM | POLICY_BY_SCOPE, .max = 128, .check = policy_check_pass,
+                .by = POLICY_BY_CLI | POLICY_BY_SHIM | POLICY_BY_SCOPE, .max = 128,
+                .check = policy_check_pass,
                 .syntax = "NAME...",
-                .doc = "Variables that are taken over from the caller's environment where they are set there. Nothing "
-                       "else of it gets in.",
+                .doc = "Variables that are taken over from the caller's environment where they are set "
+                       "there. Nothing else of it gets in.",
         },
 
         [NETWORK_EGRESS] = {
                 .section = "Network", .name = "Egress", .type = POLICY_TYPE_ENUM,
                 .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_SERVICE | POLICY_BY_BROKER,
                 .fallback = "filtered", .names = egress_names, .n_names = ELEMENTSOF(egress_names),
-                .doc = "Where the workload's packets may go. filtered: only where a rule of Allow= says, by name or "
-                       "address. none: nowhere, there is no network but its own loopback. addresses: the host's network, "
-                       "to the addresses of Allow=. open: the host's network, everywhere. The cloud metadata "
-                       "addresses can be reached under none of them.",
+                .doc = "Where the workload's packets may go. filtered: only where a rule of Allow= says, "
+                       "by name or address. none: nowhere, there is no network but its own loopback. "
+                       "addresses: the host's network, to the addresses of Allow=. open: the host's "
+                       "network, everywhere. The cloud metadata addresses can be reached under none of "
+                       "them.",
         },
         [NETWORK_ALLOW] = {
                 .section = "Network", .name = "Allow", .type = POLICY_TYPE_LIST,
                 .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_RULES,
-                .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE | POLICY_BY_WARDEN, .max = 512, .check = policy_check_allow,
+                .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE | POLICY_BY_WARDEN, .max = 512,
+                .check = policy_check_allow,
                 .syntax = "RULE",
-                .doc = "One destination that may be reached. With Egress=filtered: \"tls NAME[:PORT]\", \"http "
-                       "NAME[:PORT]\", \"tcp NAME:PORT\", \"tcp ADDRESS[/LEN]:PORT\", or \"@SET\" for the rules of "
-                       "/etc/agentbox/allow.d/SET.list. NAME may start with \"*.\". Options behind a rule: ech=allow "
-                       "(tls), private=allow (names), peer-first (tcp). With Egress=addresses: addresses and "
-                       "prefixes without ports, or \"@SET\".",
+                .doc = "One destination that may be reached. With Egress=filtered: \"tls NAME[:PORT]\", "
+                       "\"http NAME[:PORT]\", \"tcp NAME:PORT\", \"tcp ADDRESS[/LEN]:PORT\", or \"@SET\" "
+                       "for the rules of /etc/agentbox/allow.d/SET.list. NAME may start with \"*.\". "
+                       "Options behind a rule: ech=allow (tls), private=allow (names), peer-first (tcp). "
+                       "With Egress=addresses: addresses and prefixes without ports, or \"@SET\".",
         },
         [NETWORK_EGRESS_BYTES] = {
                 .section = "Network", .name = "EgressBytes", .type = POLICY_TYPE_SIZE,
@@ -180,8 +192,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Limits", .name = "Memory", .type = POLICY_TYPE_SIZE,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
                 .fallback = "256M", .min = MIB(4), .max = TIB(64),
-                .doc = "Memory of all processes together, with the files of workspace, /tmp and /dev/shm. No swap. "
-                       "The run is killed as a whole where it needs more.",
+                .doc = "Memory of all processes together, with the files of workspace, /tmp and /dev/shm. "
+                       "No swap. The run is killed as a whole where it needs more.",
         },
         [LIMITS_TASKS] = {
                 .section = "Limits", .name = "Tasks", .type = POLICY_TYPE_NUMBER,
@@ -193,8 +205,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Limits", .name = "Runtime", .type = POLICY_TYPE_TIME,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
                 .fallback = "60s", .min = 1000, .max = USEC(604800),
-                .doc = "How long the run may take; then it is killed and its exit status is 124. There is no way to "
-                       "say \"without limit\": a week is the most.",
+                .doc = "How long the run may take; then it is killed and its exit status is 124. There is "
+                       "no way to say \"without limit\": a week is the most.",
         },
         [LIMITS_OPEN_FILES] = {
                 .section = "Limits", .name = "OpenFiles", .type = POLICY_TYPE_NUMBER,
@@ -212,7 +224,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Limits", .name = "Output", .type = POLICY_TYPE_SIZE,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_CLI | POLICY_BY_BROKER | POLICY_BY_SCOPE,
                 .fallback = "64M", .min = KIB(1), .max = TIB(1),
-                .doc = "Bytes of standard output and standard error together. The run is killed where it prints more.",
+                .doc = "Bytes of standard output and standard error together. The run is killed where it "
+                       "prints more.",
         },
         [LIMITS_IO_WEIGHT] = {
                 .section = "Limits", .name = "IOWeight", .type = POLICY_TYPE_NUMBER,
@@ -231,17 +244,17 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Syscalls", .name = "Profile", .type = POLICY_TYPE_ENUM,
                 .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_SERVICE | POLICY_BY_SHIM | POLICY_BY_SCOPE,
                 .fallback = "default", .names = filter_profile_names, .n_names = _FILTER_PROFILE_MAX,
-                .doc = "The set of system calls to start from. jit: for runtimes that compile while they run. build: "
-                       "for compilers and their tools. default: for programs and scripts. strict: the smallest set; "
-                       "nothing that the run has written can be executed.",
+                .doc = "The set of system calls to start from. jit: for runtimes that compile while they "
+                       "run. build: for compilers and their tools. default: for programs and scripts. "
+                       "strict: the smallest set; nothing that the run has written can be executed.",
         },
         [SYSCALLS_ALLOW] = {
                 .section = "Syscalls", .name = "Allow", .type = POLICY_TYPE_LIST,
                 .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
                 .by = POLICY_BY_SERVICE | POLICY_BY_SHIM | POLICY_BY_SCOPE, .max = 64,
                 .check = policy_check_syscall_allow, .syntax = "NAME|@GROUP...",
-                .doc = "System calls allowed on top of the profile. Those that open a way out of every sandbox cannot "
-                       "be named.",
+                .doc = "System calls allowed on top of the profile. Those that open a way out of every "
+                       "sandbox cannot be named.",
         },
         [SYSCALLS_DENY] = {
                 .section = "Syscalls", .name = "Deny", .type = POLICY_TYPE_LIST,
@@ -261,7 +274,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Audit", .name = "Arguments", .type = POLICY_TYPE_ENUM,
                 .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
                 .fallback = "first", .names = arguments_names, .n_names = ELEMENTSOF(arguments_names),
-                .doc = "How much of the command line the journal keeps: nothing, the program's name, or all of it.",
+                .doc = "How much of the command line the journal keeps: nothing, the program's name, or "
+                       "all of it.",
         },
         [AUDIT_ALLOWED_EGRESS] = {
                 .section = "Audit", .name = "AllowedEgress", .type = POLICY_TYPE_BOOL,
@@ -283,8 +297,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .order = POLICY_ORDER_FIXED, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
                 .by = POLICY_BY_BROKER | POLICY_BY_SCOPE, .max = 64, .check = policy_check_account,
                 .syntax = "USER...",
-                .doc = "Users who may ask for this policy. Without Users= and Groups=: the members of the group agentbox. "
-                       "root always may.",
+                .doc = "Users who may ask for this policy. Without Users= and Groups=: the members of the "
+                       "group agentbox. root always may.",
         },
         [ACCESS_GROUPS] = {
                 .section = "Access", .name = "Groups", .type = POLICY_TYPE_LIST,
@@ -297,15 +311,19 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Access", .name = "Tighten", .type = POLICY_TYPE_BOOL,
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_BROKER | POLICY_BY_SCOPE,
                 .fallback = "yes", .max = 1,
-                .doc = "Whether a caller may make limits smaller and lists shorter for one run (--set, --timeout).",
+                .doc = "Whether a caller may make limits smaller and lists shorter for one run (--set, "
+                       "--timeout).",
         },
 };
 
-static_assert(ELEMENTSOF(policy_keys) == _POLICY_KEY_MAX, "a row for each key");
-static_assert(_POLICY_KEY_MAX == 37, "a key was added or dropped: look at its row, the shipped policies and the golden files");
+/* clang-format on */
 
-static const char *const sections[] = { "Policy",   "Files", "Environment", "Network",
-                                        "Limits", "Syscalls", "Audit", "Access" };
+static_assert(ELEMENTSOF(policy_keys) == _POLICY_KEY_MAX, "a row for each key");
+static_assert(_POLICY_KEY_MAX == 37,
+                "a key was added or dropped: look at its row, the shipped policies and the golden files");
+
+static const char *const sections[] = { "Policy", "Files", "Environment", "Network", "Limits", "Syscalls",
+        "Audit", "Access" };
 
 int policy_key_find(const char *section, const char *name)
 {

@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "policy/policy.h"
 
-/* The one table of keys. Whoever needs to know something about a key asks its row; nobody spells a key's name a second time. */
+/* The one table of keys. Whoever needs to know something about a key asks its row; nobody spells a key's
+ * name a second time. */
 
 /* What "at least as strict" means for a caller who is not root. */
 typedef enum PolicyOrder {
@@ -53,10 +54,11 @@ typedef struct PolicyKeyInfo {
         uint64_t min, max;        /* of numbers, inclusive */
         const char *const *names; /* of an enumeration */
         size_t n_names;
-        /* Judges a string or one item of a list beyond what holds for every text. ret_offset: where in the item it went wrong;
-         * ret_canonical: the form to keep where it differs (else untouched, NULL). */
+        /* Judges a string or one item of a list beyond what holds for every text. ret_offset: where in the
+         * item it went wrong; ret_canonical: the form to keep where it differs (else untouched, NULL). */
         int (*check)(const char *item, size_t *ret_offset, char **ret_canonical, Error **reterr);
-        const char *pending; /* not NULL: only the default has force in this version; the text says what is missing */
+        const char *pending; /* not NULL: only the default has force in this version; the text says what is
+                                missing */
         const char *syntax;  /* for the manual: what stands behind the equals sign */
         const char *doc;     /* one sentence or two, for the manual and "policy explain" */
 } PolicyKeyInfo;

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -10,18 +9,17 @@
 #include "base/strv.h"
 #include "policy/allow-rule.h"
 #include "policy/policy-checks.h"
+#include "policy/policy-find.h"
 #include "policy/policy-keys.h"
 #include "policy/policy-parse.h"
 #include "policy/policy-value.h"
 #include "policy/policy.h"
 
-/* The only file of this library that reads files: finds them, puts the layers of a policy on top of one another (what it
- * extends first, then its own file, then its drop-ins) and puts the rules of sets in their place. */
+/* Puts the layers of a policy on top of one
+ * another (what it extends first, then its own file, then its drop-ins) and puts the rules of sets in their
+ * place. */
 
 #define EXTENDS_DEPTH_MAX 16
-
-const char *const policy_standard_dirs[] = { POLICY_DIR_ETC, POLICY_DIR_RUN, POLICY_DIR_USR, NULL };
-const char policy_standard_allow_dir[] = ALLOW_SET_DIR;
 
 typedef struct Loading {
         const char *const *dirs;
@@ -41,33 +39,8 @@ static void loading_done(Loading *l)
 
 static int load_named(Loading *l, const char *name, const char *path);
 
-static int path_join(char **ret, const char *dir, const char *a, const char *b)
-{
-        return asprintf(ret, "%s/%s%s", dir, a, b) < 0 ? -ENOMEM : 0;
-}
-
-int policy_find(const char *name, const char *const *dirs, char **ret)
-{
-        size_t offset;
-
-        *ret = NULL;
-        if (policy_check_policy_name(name, &offset, NULL, NULL) < 0)
-                return 0;
-        for (dirs = dirs ? dirs : policy_standard_dirs; *dirs; dirs++) {
-                _cleanup_free_ char *path = NULL;
-
-                if (path_join(&path, *dirs, name, ".policy") < 0)
-                        return -ENOMEM;
-                /* One that is there but cannot be read must not be passed over for a laxer one further on. */
-                if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) >= 0 || (errno != ENOENT && errno != ENOTDIR)) {
-                        *ret = TAKE_PTR(path);
-                        return 0;
-                }
-        }
-        return 0;
-}
-
-/* The last Extends= of a file, before anything of it is applied; NULL where there is none (or an empty one). */
+/* The last Extends= of a file, before anything of it is applied; NULL where there is none (or an empty one).
+ */
 static const PolicyLine *find_extends(const PolicyIni *ini)
 {
         const PolicyLine *found = NULL;
@@ -96,18 +69,21 @@ static int load_base(Loading *l, const char *file, const PolicyLine *extends)
                 cycle = strv_join(l->chain, " -> ");
                 if (!cycle)
                         return -ENOMEM;
-                policy_problem(&l->problems, file, line, column, "Extends= goes in a circle: %s -> %s", cycle, base);
+                policy_problem(&l->problems, file, line, column, "Extends= goes in a circle: %s -> %s",
+                                cycle, base);
                 return 0;
         }
         if (strv_length(l->chain) >= EXTENDS_DEPTH_MAX) {
-                policy_problem(&l->problems, file, line, column, "more than %d policies extend one another", EXTENDS_DEPTH_MAX);
+                policy_problem(&l->problems, file, line, column, "more than %d policies extend one another",
+                                EXTENDS_DEPTH_MAX);
                 return 0;
         }
         r = policy_find(base, l->dirs, &path);
         if (r < 0)
                 return r;
         if (!path) {
-                policy_problem(&l->problems, file, line, column, "Extends=%s: there is no policy of that name", base);
+                policy_problem(&l->problems, file, line, column,
+                                "Extends=%s: there is no policy of that name", base);
                 return 0;
         }
         r = load_named(l, base, path);
@@ -139,37 +115,11 @@ static int apply_file(Loading *l, const char *path, PolicyFileKind kind)
         if (r == -ENOMEM)
                 return r;
         if (r == -EFBIG)
-                policy_problem(&l->problems, path, 1, 1, "the file is larger than %uK", POLICY_FILE_SIZE_MAX / 1024);
+                policy_problem(&l->problems, path, 1, 1, "the file is larger than %uK",
+                                POLICY_FILE_SIZE_MAX / 1024);
         else if (r < 0)
                 policy_problem(&l->problems, path, 1, 1, "cannot be read: %s", strerror(-r));
         return r < 0 ? 0 : apply_text(l, path, text, size, kind);
-}
-
-static int by_name(const void *a, const void *b)
-{
-        return strcmp(*(char *const *) a, *(char *const *) b);
-}
-
-/* The names in dir that end in suffix and are not hidden, added to *names where they are not there yet. Others' problems with a
- * directory (it is missing) are none of ours; that it cannot be read is. */
-static int list_names(const char *dir, const char *suffix, char ***names)
-{
-        DIR *d = opendir(dir);
-        struct dirent *e;
-        int r = 0;
-
-        if (!d)
-                return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
-        while (r >= 0 && (errno = 0, e = readdir(d))) {
-                size_t n = strlen(e->d_name), m = strlen(suffix);
-
-                if (e->d_name[0] != '.' && n > m && streq(e->d_name + n - m, suffix) && !strv_contains(*names, e->d_name))
-                        r = strv_extend(names, e->d_name);
-        }
-        if (r >= 0 && errno != 0)
-                r = -errno;
-        closedir(d);
-        return r;
 }
 
 static int apply_drop_ins(Loading *l, const char *name)
@@ -183,33 +133,32 @@ static int apply_drop_ins(Loading *l, const char *name)
         }
         for (const char *const *dir = l->dirs; *dir; dir++) {
                 _cleanup_free_ char *path = NULL;
-                int r = path_join(&path, *dir, sub, "");
+                int r = policy_path(&path, *dir, sub, "");
 
                 if (r >= 0)
-                        r = list_names(path, ".conf", &names);
+                        r = policy_dir_names(path, ".conf", &names);
                 if (r == -ENOMEM)
                         return r;
                 if (r < 0)
                         policy_problem(&l->problems, path, 1, 1, "cannot be read: %s", strerror(-r));
         }
-        if (names)
-                qsort(names, strv_length(names), sizeof(char *), by_name);
+        policy_sort_names(names);
         STRV_FOREACH(i, names)
-                for (const char *const *dir = l->dirs; *dir; dir++) {
-                        _cleanup_free_ char *path = NULL;
-                        int r;
+        for (const char *const *dir = l->dirs; *dir; dir++) {
+                _cleanup_free_ char *path = NULL;
+                int r;
 
-                        if (asprintf(&path, "%s/%s/%s", *dir, sub, *i) < 0) {
-                                path = NULL;
-                                return -ENOMEM;
-                        }
-                        if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-                                continue;
-                        r = apply_file(l, path, POLICY_FILE_DROP_IN);
-                        if (r < 0)
-                                return r;
-                        break;
+                if (asprintf(&path, "%s/%s/%s", *dir, sub, *i) < 0) {
+                        path = NULL;
+                        return -ENOMEM;
                 }
+                if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+                        continue;
+                r = apply_file(l, path, POLICY_FILE_DROP_IN);
+                if (r < 0)
+                        return r;
+                break;
+        }
         return 0;
 }
 
@@ -231,7 +180,8 @@ static int load_named(Loading *l, const char *name, const char *path)
 }
 
 /* One rule a line, "#" and ";" start comments; a set cannot name another one. */
-static int append_set_line(Loading *l, const char *file, unsigned number, char *line, size_t n, PolicyValue *v)
+static int append_set_line(
+                Loading *l, const char *file, unsigned number, char *line, size_t n, PolicyValue *v)
 {
         size_t start = strspn(line, " \t"), offset = 0;
         _cleanup_free_ char *from = policy_origin_format(file, number, (unsigned) start + 1);
@@ -256,7 +206,8 @@ static int append_set_line(Loading *l, const char *file, unsigned number, char *
         if (r == -ENOMEM)
                 return r;
         if (r < 0)
-                policy_problem(&l->problems, file, number, (unsigned) (start + offset) + 1, "%s", e ? e->message : "");
+                policy_problem(&l->problems, file, number, (unsigned) (start + offset) + 1, "%s",
+                                e ? e->message : "");
         return 0;
 }
 
@@ -284,7 +235,7 @@ static int expand_set(Loading *l, const char *item, const char *from, PolicyValu
         _cleanup_free_ char *path = NULL, *text = NULL, *file = NULL;
         unsigned line, column;
         size_t size = 0, offset;
-        int r = path_join(&path, l->allow_dir, item + 1, ".list");
+        int r = policy_path(&path, l->allow_dir, item + 1, ".list");
 
         if (r < 0 || policy_origin_parse(from, &file, &line, &column) < 0)
                 return -ENOMEM;
@@ -296,12 +247,13 @@ static int expand_set(Loading *l, const char *item, const char *from, PolicyValu
         if (r == -ENOENT && l->keep_missing_sets)
                 return policy_value_append(v, NETWORK_ALLOW, item, from, &offset, NULL);
         if (r == -ENOENT)
-                policy_problem(&l->problems, file, line, column, "the set %s is missing: %s does not exist (one rule a line; \"agentbox "
-                                                                 "policy indexes\" prints what this machine's package tools use)",
+                policy_problem(&l->problems, file, line, column,
+                                "the set %s is missing: %s does not exist (one rule a line; \"agentbox "
+                                "policy indexes\" prints what this machine's package tools use)",
                                 item, path);
         else
-                policy_problem(&l->problems, file, line, column, "the set %s: %s cannot be read: %s", item, path,
-                                r == -EFBIG ? "it is too large" : strerror(-r));
+                policy_problem(&l->problems, file, line, column, "the set %s: %s cannot be read: %s", item,
+                                path, r == -EFBIG ? "it is too large" : strerror(-r));
         return 0;
 }
 
@@ -330,8 +282,8 @@ static int expand_sets(Loading *l)
 static int loading_start(Loading *l, const char *name, const char *const *dirs, const char *allow_dir)
 {
         *l = (Loading){ .dirs = dirs ? dirs : policy_standard_dirs,
-                        .allow_dir = allow_dir ? allow_dir : policy_standard_allow_dir,
-                        .policy = policy_new(name) };
+                .allow_dir = allow_dir ? allow_dir : policy_standard_allow_dir,
+                .policy = policy_new(name) };
         return l->policy ? 0 : -ENOMEM;
 }
 
@@ -350,7 +302,8 @@ static int loading_finish(Loading *l, int r, Policy **ret, Error **reterr)
         return 0;
 }
 
-static int load(const char *name, const char *const *dirs, const char *allow_dir, bool display, Policy **ret, Error **reterr)
+static int load(const char *name, const char *const *dirs, const char *allow_dir, bool display, Policy **ret,
+                Error **reterr)
 {
         _cleanup_(loading_done) Loading l = {};
         _cleanup_free_ char *path = NULL;
@@ -369,19 +322,21 @@ static int load(const char *name, const char *const *dirs, const char *allow_dir
                 _cleanup_free_ char *joined = NULL;
 
                 joined = policy_list_names(l.dirs, &all) >= 0 && all ? strv_join(all, ", ") : NULL;
-                return error_set(reterr, -ENOENT, "there is no policy \"%s\"%s%s", name, joined ? "; there are " : "",
-                                joined ? joined : "");
+                return error_set(reterr, -ENOENT, "there is no policy \"%s\"%s%s", name,
+                                joined ? "; there are " : "", joined ? joined : "");
         }
         l.keep_missing_sets = display;
         return loading_finish(&l, load_named(&l, name, path), ret, reterr);
 }
 
-int policy_load(const char *name, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr)
+int policy_load(const char *name, const char *const *dirs, const char *allow_dir, Policy **ret,
+                Error **reterr)
 {
         return load(name, dirs, allow_dir, false, ret, reterr);
 }
 
-int policy_load_for_display(const char *name, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr)
+int policy_load_for_display(const char *name, const char *const *dirs, const char *allow_dir, Policy **ret,
+                Error **reterr)
 {
         return load(name, dirs, allow_dir, true, ret, reterr);
 }
@@ -398,8 +353,8 @@ static char *name_of_file(const char *path)
         return TAKE_PTR(name);
 }
 
-int policy_load_text(const char *file, const char *text, size_t size, const char *const *dirs, const char *allow_dir, Policy **ret,
-                Error **reterr)
+int policy_load_text(const char *file, const char *text, size_t size, const char *const *dirs,
+                const char *allow_dir, Policy **ret, Error **reterr)
 {
         _cleanup_(loading_done) Loading l = {};
         _cleanup_free_ char *name = name_of_file(file);
@@ -416,7 +371,8 @@ int policy_load_text(const char *file, const char *text, size_t size, const char
 static int dirs_with_own(const char *path, const char *const *dirs, char **ret_own, const char ***ret)
 {
         const char *slash = strrchr(path, '/');
-        _cleanup_free_ char *own = slash ? strndup(path, MAX2((size_t) (slash - path), (size_t) 1)) : strdup(".");
+        _cleanup_free_ char *own =
+                        slash ? strndup(path, MAX2((size_t) (slash - path), (size_t) 1)) : strdup(".");
         const char **all;
         size_t n = 0;
 
@@ -432,7 +388,8 @@ static int dirs_with_own(const char *path, const char *const *dirs, char **ret_o
         return 0;
 }
 
-int policy_load_file(const char *path, const char *const *dirs, const char *allow_dir, Policy **ret, Error **reterr)
+int policy_load_file(const char *path, const char *const *dirs, const char *allow_dir, Policy **ret,
+                Error **reterr)
 {
         _cleanup_free_ char *text = NULL, *own = NULL;
         _cleanup_free_ const char **all = NULL;
@@ -440,7 +397,8 @@ int policy_load_file(const char *path, const char *const *dirs, const char *allo
         int r = read_file(path, POLICY_FILE_SIZE_MAX, &text, &size);
 
         if (r == -EFBIG)
-                return error_set(reterr, -EINVAL, "%s:1:1: the file is larger than %uK", path, POLICY_FILE_SIZE_MAX / 1024);
+                return error_set(reterr, -EINVAL, "%s:1:1: the file is larger than %uK", path,
+                                POLICY_FILE_SIZE_MAX / 1024);
         if (r < 0)
                 return error_set(reterr, r, "%s:1:1: cannot be read: %s", path, strerror(-r));
         r = dirs_with_own(path, dirs ? dirs : policy_standard_dirs, &own, &all);
@@ -458,7 +416,8 @@ int policy_check_drop_in(const char *path, Error **reterr)
                 r = apply_file(&l, path, POLICY_FILE_DROP_IN);
         if (r >= 0)
                 r = expand_sets(&l);
-        return r < 0 ? error_set(reterr, r, "%s", strerror(-r)) : policy_problems_to_error(&l.problems, reterr);
+        return r < 0 ? error_set(reterr, r, "%s", strerror(-r))
+                     : policy_problems_to_error(&l.problems, reterr);
 }
 
 int policy_check_set_file(const char *path, Error **reterr)
@@ -472,28 +431,6 @@ int policy_check_set_file(const char *path, Error **reterr)
         if (r < 0)
                 return error_set(reterr, r, "%s:1:1: cannot be read: %s", path, strerror(-r));
         r = append_set(&l, path, text, size, &v);
-        return r < 0 ? error_set(reterr, r, "%s", strerror(-r)) : policy_problems_to_error(&l.problems, reterr);
-}
-
-int policy_list_names(const char *const *dirs, char ***ret)
-{
-        _cleanup_strv_ char **files = NULL, **names = NULL;
-
-        for (dirs = dirs ? dirs : policy_standard_dirs; *dirs; dirs++) {
-                int r = list_names(*dirs, ".policy", &files);
-
-                if (r < 0)
-                        return r;
-        }
-        STRV_FOREACH(i, files) {
-                size_t offset;
-
-                (*i)[strlen(*i) - strlen(".policy")] = 0;
-                if (policy_check_policy_name(*i, &offset, NULL, NULL) >= 0 && strv_extend(&names, *i) < 0)
-                        return -ENOMEM;
-        }
-        if (names)
-                qsort(names, strv_length(names), sizeof(char *), by_name);
-        *ret = TAKE_PTR(names);
-        return 0;
+        return r < 0 ? error_set(reterr, r, "%s", strerror(-r))
+                     : policy_problems_to_error(&l.problems, reterr);
 }

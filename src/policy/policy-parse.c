@@ -11,7 +11,8 @@
 #include "policy/policy-parse.h"
 #include "policy/policy-value.h"
 
-static void note(PolicyProblems *problems, const char *file, const PolicyLine *l, size_t offset, const Error *e)
+static void note(PolicyProblems *problems, const char *file, const PolicyLine *l, size_t offset,
+                const Error *e)
 {
         unsigned line, column;
 
@@ -19,7 +20,8 @@ static void note(PolicyProblems *problems, const char *file, const PolicyLine *l
         policy_problem(problems, file, line, column, "%s", e ? e->message : "out of memory");
 }
 
-static int append_items(PolicyValue *v, PolicyKey key, const char *file, const PolicyLine *l, PolicyProblems *problems)
+static int append_items(PolicyValue *v, PolicyKey key, const char *file, const PolicyLine *l,
+                PolicyProblems *problems)
 {
         size_t at = 0, start;
 
@@ -86,28 +88,31 @@ static void unknown_key(const char *file, const PolicyLine *l, PolicyProblems *p
         const char *near = policy_key_suggest(l->section, l->key);
 
         if (near) {
-                policy_problem(problems, file, l->line, l->column, "unknown key %s= in [%s]; did you mean %s=?", l->key, l->section,
-                                near);
+                policy_problem(problems, file, l->line, l->column,
+                                "unknown key %s= in [%s]; did you mean %s=?", l->key, l->section, near);
                 return;
         }
         for (int k = 0; k < _POLICY_KEY_MAX; k++)
                 if (streq(policy_keys[k].name, l->key)) {
-                        policy_problem(problems, file, l->line, l->column, "%s= belongs in section [%s], not in [%s]", l->key,
+                        policy_problem(problems, file, l->line, l->column,
+                                        "%s= belongs in section [%s], not in [%s]", l->key,
                                         policy_keys[k].section, l->section);
                         return;
                 }
         for (int k = 0; k < _POLICY_KEY_MAX; k++) {
                 near = policy_key_suggest(policy_keys[k].section, l->key);
                 if (near) {
-                        policy_problem(problems, file, l->line, l->column, "unknown key %s=; did you mean %s= in section [%s]?",
-                                        l->key, near, policy_keys[k].section);
+                        policy_problem(problems, file, l->line, l->column,
+                                        "unknown key %s=; did you mean %s= in section [%s]?", l->key, near,
+                                        policy_keys[k].section);
                         return;
                 }
         }
         policy_problem(problems, file, l->line, l->column, "unknown key %s= in [%s]", l->key, l->section);
 }
 
-int policy_apply(Policy *p, const char *file, const PolicyIni *ini, PolicyFileKind kind, PolicyProblems *problems)
+int policy_apply(Policy *p, const char *file, const PolicyIni *ini, PolicyFileKind kind,
+                PolicyProblems *problems)
 {
         for (size_t i = 0; i < ini->n; i++) {
                 const PolicyLine *l = ini->lines + i;
@@ -120,7 +125,8 @@ int policy_apply(Policy *p, const char *file, const PolicyIni *ini, PolicyFileKi
                         continue;
                 }
                 if (!l->section)
-                        policy_problem(problems, file, l->line, l->column, "%s= stands before the first [Section]", l->key);
+                        policy_problem(problems, file, l->line, l->column,
+                                        "%s= stands before the first [Section]", l->key);
                 if (!known)
                         continue; /* the section's header was noted, its keys mean nothing */
                 key = policy_key_find(l->section, l->key);
@@ -129,8 +135,9 @@ int policy_apply(Policy *p, const char *file, const PolicyIni *ini, PolicyFileKi
                         continue;
                 }
                 if (key == POLICY_EXTENDS && kind == POLICY_FILE_DROP_IN) {
-                        policy_problem(problems, file, l->line, l->column, "Extends= can stand in the policy's own file only, not in "
-                                                                          "a drop-in");
+                        policy_problem(problems, file, l->line, l->column,
+                                        "Extends= can stand in the policy's own file only, not in "
+                                        "a drop-in");
                         continue;
                 }
                 r = policy_assign(p, key, file, l, problems);
@@ -170,13 +177,20 @@ static void check_rules(const Policy *p, PolicyProblems *problems)
                 if (allow_rule_parse(v->l[i], &rule, &offset, NULL) < 0 || rule.kind == ALLOW_SET)
                         continue;
                 if (egress == EGRESS_OPEN)
-                        note_at(problems, v->from[i], "Allow=%s has no meaning: Egress=open lets everything out", v->l[i]);
+                        note_at(problems, v->from[i],
+                                        "Allow=%s has no meaning: Egress=open lets everything out", v->l[i]);
                 else if (egress == EGRESS_ADDRESSES && rule.kind != ALLOW_ADDRESS)
-                        note_at(problems, v->from[i], "Allow=%s cannot be enforced: Egress=addresses takes addresses and prefixes "
-                                                      "without protocol and port", v->l[i]);
+                        note_at(problems, v->from[i],
+                                        "Allow=%s cannot be enforced: Egress=addresses takes addresses and "
+                                        "prefixes "
+                                        "without protocol and port",
+                                        v->l[i]);
                 else if (egress == EGRESS_FILTERED && rule.kind == ALLOW_ADDRESS)
-                        note_at(problems, v->from[i], "Allow=%s: with Egress=filtered an address takes a protocol and a port, tcp "
-                                                      "%s:PORT", v->l[i], v->l[i]);
+                        note_at(problems, v->from[i],
+                                        "Allow=%s: with Egress=filtered an address takes a protocol and a "
+                                        "port, tcp "
+                                        "%s:PORT",
+                                        v->l[i], v->l[i]);
         }
 }
 
@@ -187,7 +201,8 @@ static void check_paths(const Policy *p, PolicyProblems *problems)
 
         for (size_t i = 0; v->l && v->l[i]; i++)
                 if (policy_path_beneath(v->l[i], workspace) || policy_path_beneath(workspace, v->l[i]))
-                        note_at(problems, v->from[i], "Expose=%s and Workspace=%s lie in one another", v->l[i], workspace);
+                        note_at(problems, v->from[i], "Expose=%s and Workspace=%s lie in one another",
+                                        v->l[i], workspace);
 }
 
 static void check_variables(const Policy *p, PolicyProblems *problems)
@@ -195,11 +210,13 @@ static void check_variables(const Policy *p, PolicyProblems *problems)
         const PolicyValue *set = p->values + ENVIRONMENT_SET, *pass = p->values + ENVIRONMENT_PASS;
 
         for (size_t i = 0; pass->l && pass->l[i]; i++)
-                STRV_FOREACH(s, set->l) {
+                STRV_FOREACH(s, set->l)
+                {
                         const char *rest = startswith(*s, pass->l[i]);
 
                         if (rest && *rest == '=')
-                                note_at(problems, pass->from[i], "Pass=%s: the same variable is given a value by Set=%s",
+                                note_at(problems, pass->from[i],
+                                                "Pass=%s: the same variable is given a value by Set=%s",
                                                 pass->l[i], *s);
                 }
 }

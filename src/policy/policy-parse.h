@@ -11,8 +11,10 @@ typedef enum PolicyFileKind {
         POLICY_FILE_DROP_IN,
 } PolicyFileKind;
 
-/* Applies the lines of one file on top of p, in their order. Whatever is wrong is noted, the rest is applied all the same. -ENOMEM or 0. */
-int policy_apply(Policy *p, const char *file, const PolicyIni *ini, PolicyFileKind kind, PolicyProblems *problems);
+/* Applies the lines of one file on top of p, in their order. Whatever is wrong is noted, the rest is applied
+ * all the same. -ENOMEM or 0. */
+int policy_apply(Policy *p, const char *file, const PolicyIni *ini, PolicyFileKind kind,
+                PolicyProblems *problems);
 
 /* One assignment to a known key. file: NULL for --set. */
 int policy_assign(Policy *p, PolicyKey key, const char *file, const PolicyLine *l, PolicyProblems *problems);

@@ -41,7 +41,8 @@ static char *safe_text(const char *s)
         return out;
 }
 
-void policy_problem(PolicyProblems *p, const char *file, unsigned line, unsigned column, const char *format, ...)
+void policy_problem(
+                PolicyProblems *p, const char *file, unsigned line, unsigned column, const char *format, ...)
 {
         _cleanup_free_ char *text = NULL, *safe_file = NULL, *safe = NULL;
         PolicyProblem *items;
@@ -74,7 +75,8 @@ static bool stands_before(const PolicyProblem *a, const PolicyProblem *b)
         return a->line != b->line ? a->line < b->line : a->column < b->column;
 }
 
-/* By insertion, which keeps the order of equals, and files in the order in which they first had a problem. */
+/* By insertion, which keeps the order of equals, and files in the order in which they first had a problem.
+ */
 static void problems_sort(PolicyProblems *p)
 {
         for (size_t i = 1; i < p->n; i++) {
@@ -86,7 +88,8 @@ static void problems_sort(PolicyProblems *p)
                                 group_end = j + 1;
                 while (at > group_end)
                         p->items[at] = p->items[at - 1], at--;
-                while (at > 0 && streq(p->items[at - 1].file, x.file) && stands_before(&x, &p->items[at - 1]))
+                while (at > 0 && streq(p->items[at - 1].file, x.file) &&
+                                stands_before(&x, &p->items[at - 1]))
                         p->items[at] = p->items[at - 1], at--;
                 p->items[at] = x;
         }

@@ -24,9 +24,11 @@ typedef struct PolicyProblems {
 void policy_problems_done(PolicyProblems *p);
 #define _cleanup_problems_ _cleanup_(policy_problems_done)
 
-/* Takes a note. file may be NULL (a value given on the command line: no position); its bytes and those of the text are made safe to show. */
-void policy_problem(PolicyProblems *p, const char *file, unsigned line, unsigned column, const char *format, ...)
-                _printf_(5, 6);
+/* Takes a note. file may be NULL (a value given on the command line: no position); its bytes and those of
+ * the text are made safe to show. */
+void policy_problem(PolicyProblems *p, const char *file, unsigned line, unsigned column, const char *format,
+                ...) _printf_(5, 6);
 
-/* 0 where nothing is wrong; else -EINVAL and one line each, in the order of the files and of their lines; or -ENOMEM. */
+/* 0 where nothing is wrong; else -EINVAL and one line each, in the order of the files and of their lines; or
+ * -ENOMEM. */
 int policy_problems_to_error(PolicyProblems *p, Error **reterr);

@@ -9,7 +9,8 @@
 
 #define WORD_MAX 63
 
-/* How many letters have to be put in, left out, exchanged or swapped with their neighbour, whatever their case. */
+/* How many letters have to be put in, left out, exchanged or swapped with their neighbour, whatever their
+ * case. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m)
 {
         size_t rows[3][WORD_MAX + 1];
@@ -27,7 +28,7 @@ static size_t distance(const char *a, size_t n, const char *b, size_t m)
 
                         best = MIN2(best, MIN2(last[j], now[j - 1]) + 1);
                         if (i > 1 && j > 1 && x == tolower((unsigned char) b[j - 2]) &&
-                            y == tolower((unsigned char) a[i - 2]))
+                                        y == tolower((unsigned char) a[i - 2]))
                                 best = MIN2(best, before[j - 2] + 1);
                         now[j] = best;
                 }

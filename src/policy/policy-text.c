@@ -14,7 +14,7 @@ static void print_key(Buf *b, const Policy *p, PolicyKey key)
 
         if (policy_keys[key].type == POLICY_TYPE_LIST) {
                 STRV_FOREACH(i, policy_list(p, key))
-                        buf_printf(b, "%s=%s\n", policy_keys[key].name, *i);
+                buf_printf(b, "%s=%s\n", policy_keys[key].name, *i);
                 return;
         }
         text = policy_value_format(key, p->values + key);
@@ -30,7 +30,8 @@ char *policy_to_text(const Policy *p)
         const char *section = "";
 
         for (int k = 0; k < _POLICY_KEY_MAX; k++) {
-                /* What was extended is in the values already; naming it would add its lists a second time. */
+                /* What was extended is in the values already; naming it would add its lists a second time.
+                 */
                 if (!policy_is_set(p, k) || k == POLICY_EXTENDS)
                         continue;
                 if (!streq(section, policy_keys[k].section)) {

@@ -14,11 +14,14 @@
 /* "SECTION.KEY=VALUE" taken apart; the strings are in l. */
 static int parse_assignment(const char *assignment, PolicyLine *l, Error **reterr)
 {
-        const char *equals = strchr(assignment, '='), *dot = equals ? memchr(assignment, '.', (size_t) (equals - assignment)) : NULL;
+        const char *equals = strchr(assignment, '='),
+                   *dot = equals ? memchr(assignment, '.', (size_t) (equals - assignment)) : NULL;
         size_t n;
 
         if (!dot)
-                return error_set(reterr, -EINVAL, "\"%s\" is not of the form SECTION.KEY=VALUE, as in Limits.Memory=128M", assignment);
+                return error_set(reterr, -EINVAL,
+                                "\"%s\" is not of the form SECTION.KEY=VALUE, as in Limits.Memory=128M",
+                                assignment);
         l->section = strndup(assignment, (size_t) (dot - assignment));
         l->key = strndup(dot + 1, (size_t) (equals - dot - 1));
         l->value = strdup(equals + 1 + strspn(equals + 1, BLANKS));
@@ -39,12 +42,12 @@ static int find_key(const PolicyLine *l, Error **reterr)
                 return key;
         if (!policy_section_known(l->section)) {
                 near = policy_section_suggest(l->section);
-                return error_set(reterr, -EINVAL, "unknown section \"%s\"%s%s%s", l->section, near ? "; did you mean " : "",
-                                near ? near : "", near ? "?" : "");
+                return error_set(reterr, -EINVAL, "unknown section \"%s\"%s%s%s", l->section,
+                                near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
         }
         near = policy_key_suggest(l->section, l->key);
-        return error_set(reterr, -EINVAL, "unknown key %s in section %s%s%s%s", l->key, l->section, near ? "; did you mean " : "",
-                        near ? near : "", near ? "?" : "");
+        return error_set(reterr, -EINVAL, "unknown key %s in section %s%s%s%s", l->key, l->section,
+                        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static bool set_by_caller(const PolicyValue *v)
@@ -63,8 +66,8 @@ static bool item_covered(PolicyKey key, char *const *items, const char *item)
         if (allow_rule_parse(item, &inner, &offset, NULL) < 0)
                 return false;
         STRV_FOREACH(i, items)
-                if (allow_rule_parse(*i, &outer, &offset, NULL) >= 0 && allow_rule_covers(&outer, &inner))
-                        return true;
+        if (allow_rule_parse(*i, &outer, &offset, NULL) >= 0 && allow_rule_covers(&outer, &inner))
+                return true;
         return false;
 }
 
@@ -75,10 +78,11 @@ static int refuse_item(PolicyKey key, const char *asked, char *const *allowed, E
         bool subset = k->order == POLICY_ORDER_SUBSET;
 
         if (subset)
-                return error_set(reterr, -EPERM, "%s.%s=%s is more than the policy allows, which is %s", k->section, k->name, asked,
-                                all && *all ? all : "nothing");
-        return error_set(reterr, -EPERM, "%s.%s cannot be without %s: the policy has %s, and a caller can only add", k->section, k->name,
-                        asked, all && *all ? all : "nothing");
+                return error_set(reterr, -EPERM, "%s.%s=%s is more than the policy allows, which is %s",
+                                k->section, k->name, asked, all && *all ? all : "nothing");
+        return error_set(reterr, -EPERM,
+                        "%s.%s cannot be without %s: the policy has %s, and a caller can only add",
+                        k->section, k->name, asked, all && *all ? all : "nothing");
 }
 
 static int check_list(PolicyKey key, const PolicyValue *old, const PolicyValue *new, Error **reterr)
@@ -88,12 +92,12 @@ static int check_list(PolicyKey key, const PolicyValue *old, const PolicyValue *
 
         if (policy_keys[key].order == POLICY_ORDER_SUBSET) {
                 STRV_FOREACH(i, new->l)
-                        if (!item_covered(key, bound, *i))
-                                return refuse_item(key, *i, bound, reterr);
+                if (!item_covered(key, bound, *i))
+                        return refuse_item(key, *i, bound, reterr);
         } else {
                 STRV_FOREACH(i, old->l)
-                        if (!strv_contains(new->l, *i))
-                                return refuse_item(key, *i, old->l, reterr);
+                if (!strv_contains(new->l, *i))
+                        return refuse_item(key, *i, old->l, reterr);
         }
         return 0;
 }
@@ -110,8 +114,8 @@ static int check_scalar(PolicyKey key, const PolicyValue *old, const PolicyValue
         allowed = policy_value_format(key, old);
         if (!asked || !allowed)
                 return error_set(reterr, -ENOMEM, "out of memory");
-        return error_set(reterr, -EPERM, "%s.%s=%s is wider than the policy allows, which is %s%s", k->section, k->name, asked,
-                        lower ? "at most " : "", allowed);
+        return error_set(reterr, -EPERM, "%s.%s=%s is wider than the policy allows, which is %s%s",
+                        k->section, k->name, asked, lower ? "at most " : "", allowed);
 }
 
 static int check_tightens(PolicyKey key, const PolicyValue *old, const PolicyValue *new, Error **reterr)
@@ -124,8 +128,8 @@ static int check_tightens(PolicyKey key, const PolicyValue *old, const PolicyVal
         case POLICY_ORDER_SUPERSET:
                 return check_list(key, old, new, reterr);
         default:
-                return error_set(reterr, -EPERM, "%s.%s is the policy's alone; a caller cannot set it", policy_keys[key].section,
-                                policy_keys[key].name);
+                return error_set(reterr, -EPERM, "%s.%s is the policy's alone; a caller cannot set it",
+                                policy_keys[key].section, policy_keys[key].name);
         }
 }
 
@@ -146,12 +150,15 @@ static int assign(Policy *p, PolicyKey key, const PolicyValue *old, const Policy
         if (r >= 0)
                 r = policy_problems_to_error(&problems, reterr);
         if (r < 0)
-                return error_prefix(reterr, error_set(reterr, r, "out of memory"), "%s.%s=%s", l->section, l->key, l->value);
+                return error_prefix(reterr, error_set(reterr, r, "out of memory"), "%s.%s=%s", l->section,
+                                l->key, l->value);
         if (key == NETWORK_ALLOW)
                 STRV_FOREACH(i, v->l)
-                        if (**i == '@')
-                                return error_set(reterr, -EINVAL, "Network.Allow=%s: a set can be named in a policy only; name the "
-                                                                  "rules themselves", *i);
+        if (**i == '@')
+                return error_set(reterr, -EINVAL,
+                                "Network.Allow=%s: a set can be named in a policy only; name the "
+                                "rules themselves",
+                                *i);
         /* An empty value has taken the bound away too. */
         strv_free(v->bound);
         v->bound = NULL;
@@ -179,8 +186,9 @@ int policy_tighten(Policy *p, const char *assignment, bool may_widen, Error **re
         if (key < 0)
                 return key;
         if (!may_widen && !policy_u64(p, ACCESS_TIGHTEN))
-                return error_set(reterr, -EPERM, "%s.%s=%s: the policy says [Access] Tighten=no, so callers run it as it is", l.section, l.key,
-                                l.value);
+                return error_set(reterr, -EPERM,
+                                "%s.%s=%s: the policy says [Access] Tighten=no, so callers run it as it is",
+                                l.section, l.key, l.value);
         if (policy_value_copy(p->values + key, &old) < 0)
                 return error_set(reterr, -ENOMEM, "out of memory");
         r = assign(p, key, &old, &l, reterr);

@@ -25,8 +25,9 @@ int policy_value_copy(const PolicyValue *v, PolicyValue *ret)
 {
         PolicyValue copy = { .u = v->u, .set = v->set, .source.line = v->source.line };
 
-        if (strv_copy(v->l, &copy.l) < 0 || strv_copy(v->from, &copy.from) < 0 || strv_copy(v->bound, &copy.bound) < 0 ||
-            (v->s && !(copy.s = strdup(v->s))) || (v->source.file && !(copy.source.file = strdup(v->source.file)))) {
+        if (strv_copy(v->l, &copy.l) < 0 || strv_copy(v->from, &copy.from) < 0 ||
+                        strv_copy(v->bound, &copy.bound) < 0 || (v->s && !(copy.s = strdup(v->s))) ||
+                        (v->source.file && !(copy.source.file = strdup(v->source.file)))) {
                 policy_value_done(&copy);
                 return -ENOMEM;
         }
@@ -65,7 +66,8 @@ static int take_enum(const PolicyKeyInfo *key, const char *text, uint64_t *ret, 
         }
         near = policy_suggest(text, key->names, key->n_names);
         if (near)
-                return error_set(reterr, -EINVAL, "\"%s\" is no value of %s=; did you mean %s?", text, key->name, near);
+                return error_set(reterr, -EINVAL, "\"%s\" is no value of %s=; did you mean %s?", text,
+                                key->name, near);
         return error_set(reterr, -EINVAL, "\"%s\" is no value of %s=; there %s %s", text, key->name,
                         key->n_names == 1 ? "is" : "are", all);
 }
@@ -102,19 +104,22 @@ static int take_number(PolicyKey k, const char *text, uint64_t *ret, Error **ret
                 return error_set(reterr, -EINVAL, "%s= cannot be without limit; it is %s", key->name,
                                 number_forms[key->type].expected);
         if (r == -EINVAL)
-                return error_set(reterr, -EINVAL, "\"%s\" is not %s", text, number_forms[key->type].expected);
+                return error_set(
+                                reterr, -EINVAL, "\"%s\" is not %s", text, number_forms[key->type].expected);
         if (r < 0 || u < key->min || u > key->max) {
-                _cleanup_free_ char *min = policy_value_format_u64(k, key->min), *max = policy_value_format_u64(k, key->max);
+                _cleanup_free_ char *min = policy_value_format_u64(k, key->min),
+                                    *max = policy_value_format_u64(k, key->max);
 
-                return error_set(reterr, -ERANGE, "%s=%s is out of range: from %s to %s", key->name, text, min ? min : "?",
-                                max ? max : "?");
+                return error_set(reterr, -ERANGE, "%s=%s is out of range: from %s to %s", key->name, text,
+                                min ? min : "?", max ? max : "?");
         }
         *ret = u;
         return 0;
 }
 
 /* What every text has to be, and the row's own judgement. */
-static int check_item(PolicyKey k, const char *item, size_t *ret_offset, char **ret_canonical, Error **reterr)
+static int check_item(
+                PolicyKey k, const char *item, size_t *ret_offset, char **ret_canonical, Error **reterr)
 {
         const PolicyKeyInfo *key = policy_keys + k;
         int r = policy_check_text(item, ret_offset, reterr);
@@ -170,7 +175,8 @@ int policy_value_take(PolicyValue *v, PolicyKey key, const char *text, size_t *r
         return 0;
 }
 
-/* A line of rules holds several items only where it starts with an address or a set: those have no options behind them. */
+/* A line of rules holds several items only where it starts with an address or a set: those have no options
+ * behind them. */
 static bool splits_at_blanks(PolicyKey key, const char *text)
 {
         size_t n = strcspn(text, BLANKS);
@@ -181,7 +187,8 @@ static bool splits_at_blanks(PolicyKey key, const char *text)
         case POLICY_SPLIT_NEVER:
                 return false;
         default:
-                return text[0] == '@' || (n > 0 && (memchr(text, ':', n) || strspn(text, "0123456789./") == n));
+                return text[0] == '@' ||
+                       (n > 0 && (memchr(text, ':', n) || strspn(text, "0123456789./") == n));
         }
 }
 
@@ -192,7 +199,8 @@ int policy_value_next_item(PolicyKey key, const char *text, size_t *offset, char
 
         if (!text[start])
                 return 0;
-        n = splits_at_blanks(key, text + strspn(text, BLANKS)) ? strcspn(text + start, BLANKS) : strlen(text + start);
+        n = splits_at_blanks(key, text + strspn(text, BLANKS)) ? strcspn(text + start, BLANKS)
+                                                               : strlen(text + start);
         item = strndup(text + start, n);
         if (!item)
                 return -ENOMEM;
@@ -212,7 +220,8 @@ static bool same_item(PolicyKey key, const char *a, const char *b)
         return n == strcspn(b, "=") && strncmp(a, b, n) == 0;
 }
 
-int policy_value_append(PolicyValue *v, PolicyKey key, const char *item, const char *from, size_t *ret_offset, Error **reterr)
+int policy_value_append(PolicyValue *v, PolicyKey key, const char *item, const char *from,
+                size_t *ret_offset, Error **reterr)
 {
         _cleanup_free_ char *canonical = NULL, *source = strdup(from);
         int r;
@@ -270,7 +279,8 @@ char *policy_value_format_u64(PolicyKey key, uint64_t u)
 
 char *policy_value_format(PolicyKey key, const PolicyValue *v)
 {
-        return policy_keys[key].type == POLICY_TYPE_STRING ? strdup(v->s ? v->s : "") : policy_value_format_u64(key, v->u);
+        return policy_keys[key].type == POLICY_TYPE_STRING ? strdup(v->s ? v->s : "")
+                                                           : policy_value_format_u64(key, v->u);
 }
 
 char *policy_origin_format(const char *file, unsigned line, unsigned column)

@@ -12,14 +12,17 @@ int policy_value_copy(const PolicyValue *v, PolicyValue *ret);
 /* Back to the default. */
 int policy_value_reset(PolicyValue *v, PolicyKey key);
 
-/* A value that is no list: type, range, enumeration, the row's own check. Takes u, s and set; the source is the caller's. -EINVAL,
- * -ERANGE with an error; ret_offset is the byte of text where it went wrong. v is untouched on failure. */
+/* A value that is no list: type, range, enumeration, the row's own check. Takes u, s and set; the source is
+ * the caller's. -EINVAL, -ERANGE with an error; ret_offset is the byte of text where it went wrong. v is
+ * untouched on failure. */
 int policy_value_take(PolicyValue *v, PolicyKey key, const char *text, size_t *ret_offset, Error **reterr);
-/* The next item of a list's text from *offset on; moves *offset behind it. 1: there is one (*ret newly allocated, *ret_start where it
- * stands), 0: no more, -ENOMEM. */
+/* The next item of a list's text from *offset on; moves *offset behind it. 1: there is one (*ret newly
+ * allocated, *ret_start where it stands), 0: no more, -ENOMEM. */
 int policy_value_next_item(PolicyKey key, const char *text, size_t *offset, char **ret, size_t *ret_start);
-/* Judges one item and appends it in canonical form; one that is there already stays once. from: for PolicyValue.from. */
-int policy_value_append(PolicyValue *v, PolicyKey key, const char *item, const char *from, size_t *ret_offset, Error **reterr);
+/* Judges one item and appends it in canonical form; one that is there already stays once. from: for
+ * PolicyValue.from. */
+int policy_value_append(PolicyValue *v, PolicyKey key, const char *item, const char *from,
+                size_t *ret_offset, Error **reterr);
 
 /* As a file would say it; newly allocated, NULL when out of memory. Not for lists. */
 char *policy_value_format(PolicyKey key, const PolicyValue *v);

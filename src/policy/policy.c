@@ -56,8 +56,8 @@ bool policy_is_set(const Policy *p, PolicyKey key)
 static bool names_variable(char *const *l, const char *name, size_t n)
 {
         STRV_FOREACH(i, l)
-                if (strncmp(*i, name, n) == 0 && ((*i)[n] == '=' || (*i)[n] == 0))
-                        return true;
+        if (strncmp(*i, name, n) == 0 && ((*i)[n] == '=' || (*i)[n] == 0))
+                return true;
         return false;
 }
 
@@ -75,8 +75,11 @@ int policy_check_env(const Policy *p, const char *variable, Error **reterr)
         if (n > 128)
                 return error_set(reterr, -EINVAL, "the name of a variable has at most 128 bytes");
         if (policy_env_name_injects(name) && !names_variable(policy_list(p, ENVIRONMENT_SET), name, n) &&
-            !names_variable(policy_list(p, ENVIRONMENT_PASS), name, n))
-                return error_set(reterr, -EPERM, "%s makes programs run other code than they were built with; policy %s does not "
-                                                 "name it under [Environment] Pass= or Set=", name, p->name);
+                        !names_variable(policy_list(p, ENVIRONMENT_PASS), name, n))
+                return error_set(reterr, -EPERM,
+                                "%s makes programs run other code than they were built with; policy %s does "
+                                "not "
+                                "name it under [Environment] Pass= or Set=",
+                                name, p->name);
         return 0;
 }

@@ -41,7 +41,7 @@ int prefix_parse(const char *s, Prefix *ret)
         length = family_bits[p.family];
         /* A leading zero would make "/08" and "/8" two spellings of one thing. */
         if (slash && (parse_u64(slash + 1, &length) < 0 || length > family_bits[p.family] ||
-                      (slash[1] == '0' && slash[2])))
+                                     (slash[1] == '0' && slash[2])))
                 return -EINVAL;
         p.length = (unsigned) length;
         for (unsigned i = 0; i < family_bits[p.family] / 8; i++)
@@ -128,7 +128,8 @@ int prefix_set_add_everything(PrefixSet *s)
         return 0;
 }
 
-/* Writes what is left of r without the n ascending ranges of cut to out; returns how many pieces that is (at most n + 1). */
+/* Writes what is left of r without the n ascending ranges of cut to out; returns how many pieces that is (at
+ * most n + 1). */
 static size_t subtract_from_range(PrefixRange r, const PrefixRange *cut, size_t n, PrefixRange *out)
 {
         size_t k = 0;
@@ -161,7 +162,8 @@ int prefix_set_subtract(PrefixSet *s, const PrefixSet *other)
                         return -ENOMEM;
                 }
                 for (size_t i = 0; i < s->n[f]; i++)
-                        n[f] += subtract_from_range(s->ranges[f][i], other->ranges[f], other->n[f], left[f] + n[f]);
+                        n[f] += subtract_from_range(
+                                        s->ranges[f][i], other->ranges[f], other->n[f], left[f] + n[f]);
         }
         prefix_set_done(s);
         for (int f = 0; f < _PREFIX_FAMILY_MAX; f++) {
@@ -194,14 +196,14 @@ bool prefix_set_covers_prefix(const PrefixSet *s, const Prefix *p)
         return covers_range(s, p->family, prefix_range(p));
 }
 
-/* The largest prefix that starts at r.first and ends within r. Taking it again and again gives the fewest: no prefix of the set can
- * reach over the ends of its range, and none that starts here can be longer. */
+/* The largest prefix that starts at r.first and ends within r. Taking it again and again gives the fewest:
+ * no prefix of the set can reach over the ends of its range, and none that starts here can be longer. */
 static Prefix largest_prefix(PrefixFamily f, PrefixRange r)
 {
         unsigned host = 0;
 
         while (host < family_bits[f] && (r.first & low_bits(host + 1)) == 0 &&
-               low_bits(host + 1) <= r.last - r.first)
+                        low_bits(host + 1) <= r.last - r.first)
                 host++;
         return (Prefix){ f, family_bits[f] - host, r.first };
 }

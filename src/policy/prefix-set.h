@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sets of IPv4 and IPv6 addresses, with exact arithmetic. Needed because in systemd an allowed prefix wins over a denied one: "all
- * but" can only be said by computing the rest. */
+/* Sets of IPv4 and IPv6 addresses, with exact arithmetic. Needed because in systemd an allowed prefix wins
+ * over a denied one: "all but" can only be said by computing the rest. */
 
 typedef unsigned __int128 PrefixBits;
 
@@ -24,8 +24,8 @@ typedef struct Prefix {
         PrefixBits address; /* the low 32 or 128 bits; those behind length are zero */
 } Prefix;
 
-/* "ADDRESS" or "ADDRESS/LEN", IPv4 as four decimal numbers, IPv6 without a zone. -EINVAL: not of that form; -ERANGE: well-formed,
- * but bits behind the length are set (ret is the prefix that holds the address). */
+/* "ADDRESS" or "ADDRESS/LEN", IPv4 as four decimal numbers, IPv6 without a zone. -EINVAL: not of that form;
+ * -ERANGE: well-formed, but bits behind the length are set (ret is the prefix that holds the address). */
 int prefix_parse(const char *s, Prefix *ret);
 /* "ADDRESS/LEN" always; "ADDRESS" alone where the prefix is one address and bare is set. */
 void prefix_format(const Prefix *p, bool bare, char ret[static PREFIX_TEXT_MAX]);
@@ -53,5 +53,6 @@ int prefix_set_subtract(PrefixSet *s, const PrefixSet *other);
 bool prefix_set_covers(const PrefixSet *outer, const PrefixSet *inner);
 bool prefix_set_covers_prefix(const PrefixSet *s, const Prefix *p);
 
-/* The fewest prefixes that make up exactly this set, "ADDRESS/LEN" each, IPv4 first, ascending. An empty set gives NULL. */
+/* The fewest prefixes that make up exactly this set, "ADDRESS/LEN" each, IPv4 first, ascending. An empty set
+ * gives NULL. */
 int prefix_set_to_strv(const PrefixSet *s, char ***ret);

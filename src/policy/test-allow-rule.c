@@ -96,7 +96,7 @@ static void test_refused(void **state)
                 size_t offset = 999;
 
                 if (allow_rule_parse(rows[i].text, &r, &offset, &e) != -EINVAL || offset != rows[i].offset ||
-                    !strstr(e->message, rows[i].says))
+                                !strstr(e->message, rows[i].says))
                         fail_msg("%s: offset %zu, %s", rows[i].text, offset, error_message(e, 0));
         }
 }

@@ -13,8 +13,9 @@
 #include "policy/policy-explain.h"
 #include "policy/policy.h"
 
-/* The shipped policies as they come out of the printer, and the messages of broken ones, against tests/golden. argv[1] is the top
- * of the source tree; with --update behind it the expected files are written anew, to be looked at with git diff. */
+/* The shipped policies as they come out of the printer, and the messages of broken ones, against
+ * tests/golden. argv[1] is the top of the source tree; with --update behind it the expected files are
+ * written anew, to be looked at with git diff. */
 
 static const char *top;
 static bool update;
@@ -52,7 +53,8 @@ static void compare(const char *path, const char *got)
 
 static Policy *load_shipped(const char *name)
 {
-        _cleanup_free_ char *dir = format("%s/policy.d", top), *allow = format("%s/tests/golden/allow.d", top);
+        _cleanup_free_ char *dir = format("%s/policy.d", top),
+                            *allow = format("%s/tests/golden/allow.d", top);
         const char *const dirs[] = { dir, NULL };
         _cleanup_error_ Error *e = NULL;
         Policy *p = NULL;
@@ -77,9 +79,11 @@ static void test_shipped_text(void **state)
 {
         _cleanup_strv_ char **names = shipped_names();
 
-        STRV_FOREACH(i, names) {
+        STRV_FOREACH(i, names)
+        {
                 _cleanup_policy_ Policy *p = load_shipped(*i);
-                _cleanup_free_ char *text = policy_to_text(p), *path = format("%s/tests/golden/policy/%s.txt", top, *i);
+                _cleanup_free_ char *text = policy_to_text(p),
+                                    *path = format("%s/tests/golden/policy/%s.txt", top, *i);
 
                 assert_non_null(text);
                 compare(path, text);
@@ -90,9 +94,11 @@ static void test_print_parse_print(void **state)
 {
         _cleanup_strv_ char **names = shipped_names();
 
-        STRV_FOREACH(i, names) {
+        STRV_FOREACH(i, names)
+        {
                 _cleanup_policy_ Policy *p = load_shipped(*i), *again = NULL;
-                _cleanup_free_ char *text = policy_to_text(p), *second = NULL, *digest = policy_digest(p), *digest2 = NULL;
+                _cleanup_free_ char *text = policy_to_text(p), *second = NULL, *digest = policy_digest(p),
+                                    *digest2 = NULL;
                 _cleanup_error_ Error *e = NULL;
                 static const char *const nowhere[] = { NULL };
 
@@ -110,7 +116,8 @@ static void test_shipped_can_run(void **state)
 {
         _cleanup_strv_ char **names = shipped_names();
 
-        STRV_FOREACH(i, names) {
+        STRV_FOREACH(i, names)
+        {
                 _cleanup_policy_ Policy *p = load_shipped(*i);
                 _cleanup_error_ Error *e = NULL;
                 int r = policy_check_enforceable(p, false, &e);
@@ -146,7 +153,8 @@ static void test_explain_everything(void **state)
 {
         _cleanup_strv_ char **names = shipped_names();
 
-        STRV_FOREACH(i, names) {
+        STRV_FOREACH(i, names)
+        {
                 _cleanup_policy_ Policy *p = load_shipped(*i);
                 _cleanup_(unit_props_done) UnitProps props = {};
                 bool runs = policy_explain_props(p, &props, NULL) >= 0;
@@ -169,7 +177,8 @@ static void test_errors(void **state)
         _cleanup_free_ char *dir = format("%s/tests/golden/errors", top);
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
-                _cleanup_free_ char *path = format("%s/%s.policy", dir, names[i]), *want = format("%s/%s.txt", dir, names[i]);
+                _cleanup_free_ char *path = format("%s/%s.policy", dir, names[i]),
+                                    *want = format("%s/%s.txt", dir, names[i]);
                 _cleanup_free_ char *text = NULL, *got = NULL, *file = format("%s.policy", names[i]);
                 const char *const dirs[] = { dir, NULL };
                 _cleanup_policy_ Policy *p = NULL;
@@ -193,9 +202,12 @@ static void test_errors(void **state)
 int main(int argc, char **argv)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_shipped_text),   cmocka_unit_test(test_errors),
-                cmocka_unit_test(test_print_parse_print), cmocka_unit_test(test_shipped_can_run),
-                cmocka_unit_test(test_missing_set),    cmocka_unit_test(test_explain_everything),
+                cmocka_unit_test(test_shipped_text),
+                cmocka_unit_test(test_errors),
+                cmocka_unit_test(test_print_parse_print),
+                cmocka_unit_test(test_shipped_can_run),
+                cmocka_unit_test(test_missing_set),
+                cmocka_unit_test(test_explain_everything),
         };
 
         if (argc < 2)

@@ -154,10 +154,14 @@ static void test_extends(void **state)
 {
         _cleanup_policy_ Policy *p = NULL;
 
-        put(place.usr, "base.policy", "[Policy]\nDescription=the base\n[Limits]\nTasks=3\nMemory=8M\n[Environment]\nPass=A\nSet=X=1\n");
+        put(place.usr, "base.policy",
+                        "[Policy]\nDescription=the "
+                        "base\n[Limits]\nTasks=3\nMemory=8M\n[Environment]\nPass=A\nSet=X=1\n");
         put(place.etc, "base.policy.d/site.conf", "[Limits]\nMemory=16M\nOpenFiles=99\n");
-        put(place.usr, "middle.policy", "[Policy]\nExtends=base\n[Limits]\nOpenFiles=77\n[Environment]\nPass=B\n");
-        put(place.usr, "top.policy", "[Limits]\nTasks=5\n[Policy]\nExtends=middle\n[Environment]\nSet=X=2\nSet=Y=3\n");
+        put(place.usr, "middle.policy",
+                        "[Policy]\nExtends=base\n[Limits]\nOpenFiles=77\n[Environment]\nPass=B\n");
+        put(place.usr, "top.policy",
+                        "[Limits]\nTasks=5\n[Policy]\nExtends=middle\n[Environment]\nSet=X=2\nSet=Y=3\n");
         put(place.usr, "reset.policy", "[Policy]\nExtends=top\n[Environment]\nPass=\n[Limits]\nTasks=\n");
         p = loaded("top");
         assert_null(policy_string(p, POLICY_DESCRIPTION));
@@ -197,8 +201,10 @@ static void test_sets(void **state)
 {
         _cleanup_policy_ Policy *p = NULL;
 
-        put(place.usr, "a.policy", "[Network]\nAllow=tls first.example\nAllow=@mine\nAllow=tls last.example\n");
-        put(place.allow, "mine.list", "# ours\n\n  tls a.example ech=allow  \ntcp 10.0.0.0/8:22\ntls first.example\n");
+        put(place.usr, "a.policy",
+                        "[Network]\nAllow=tls first.example\nAllow=@mine\nAllow=tls last.example\n");
+        put(place.allow, "mine.list",
+                        "# ours\n\n  tls a.example ech=allow  \ntcp 10.0.0.0/8:22\ntls first.example\n");
         p = loaded("a");
         assert_int_equal(strv_length(policy_list(p, NETWORK_ALLOW)), 4);
         assert_string_equal(policy_list(p, NETWORK_ALLOW)[1], "tls a.example ech=allow");
@@ -241,9 +247,14 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         static const struct CMUnitTest tests[] = {
-                TEST(test_first_wins), TEST(test_no_such), TEST(test_unreadable_is_not_passed_over),
-                TEST(test_drop_ins),   TEST(test_extends), TEST(test_extends_goes_wrong),
-                TEST(test_sets),       TEST(test_file),
+                TEST(test_first_wins),
+                TEST(test_no_such),
+                TEST(test_unreadable_is_not_passed_over),
+                TEST(test_drop_ins),
+                TEST(test_extends),
+                TEST(test_extends_goes_wrong),
+                TEST(test_sets),
+                TEST(test_file),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

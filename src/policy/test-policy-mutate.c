@@ -11,8 +11,9 @@
 #include "base/io.h"
 #include "policy/policy.h"
 
-/* Valid and broken policies with random changes: each is taken or refused, with words, and what is taken prints and parses back to
- * itself. Under the sanitizers this is where a reader's bad arithmetic shows. argv[1] is the top of the source tree. */
+/* Valid and broken policies with random changes: each is taken or refused, with words, and what is taken
+ * prints and parses back to itself. Under the sanitizers this is where a reader's bad arithmetic shows.
+ * argv[1] is the top of the source tree. */
 
 static const char *top;
 static uint64_t random_state = 0x9e3779b97f4a7c15u;
@@ -26,14 +27,45 @@ static size_t dice(size_t n)
 }
 
 static const char *const seeds[] = {
-        "policy.d/default.policy", "policy.d/python.policy", "policy.d/strict.policy", "tests/golden/errors/many.policy",
-        "tests/golden/errors/rules.policy", "tests/golden/errors/addresses.policy", "tests/golden/errors/not-together.policy",
-        "tests/golden/policy/build.txt", "tests/golden/policy/node.txt",
+        "policy.d/default.policy",
+        "policy.d/python.policy",
+        "policy.d/strict.policy",
+        "tests/golden/errors/many.policy",
+        "tests/golden/errors/rules.policy",
+        "tests/golden/errors/addresses.policy",
+        "tests/golden/errors/not-together.policy",
+        "tests/golden/policy/build.txt",
+        "tests/golden/policy/node.txt",
 };
 
 static const char *const pieces[] = {
-        "\\\n", "\n", "[", "]", "=", "#", "\n[Limits]\n", "\n[Network]\nAllow=", "tcp [", "]:", "/0", "*.", "@", ":", "%", "..",
-        "\xc2", "\xff", "\x00", "99999999999999999999", "-1", "Egress=addresses\n", "Extends=default\n", " ", "\t", "Set=", "=\\",
+        "\\\n",
+        "\n",
+        "[",
+        "]",
+        "=",
+        "#",
+        "\n[Limits]\n",
+        "\n[Network]\nAllow=",
+        "tcp [",
+        "]:",
+        "/0",
+        "*.",
+        "@",
+        ":",
+        "%",
+        "..",
+        "\xc2",
+        "\xff",
+        "\x00",
+        "99999999999999999999",
+        "-1",
+        "Egress=addresses\n",
+        "Extends=default\n",
+        " ",
+        "\t",
+        "Set=",
+        "=\\",
 };
 
 static void mutate(Buf *b)
@@ -130,8 +162,9 @@ static void test_mutations(void **state)
 /* The same for what comes from a caller: never wider, never broken. */
 static void test_assignments(void **state)
 {
-        static const char *const seeds_set[] = { "Limits.Memory=128M", "Network.Allow=tls a.example.org", "Syscalls.Deny=@network ptrace",
-                                                 "Files.Expose=/srv/a", "Limits.Runtime=1h 30min", "Network.Egress=none" };
+        static const char *const seeds_set[] = { "Limits.Memory=128M", "Network.Allow=tls a.example.org",
+                "Syscalls.Deny=@network ptrace", "Files.Expose=/srv/a", "Limits.Runtime=1h 30min",
+                "Network.Egress=none" };
 
         for (unsigned round = 0; round < 2000; round++) {
                 const char *seed = seeds_set[dice(ELEMENTSOF(seeds_set))];
@@ -159,7 +192,8 @@ static void test_assignments(void **state)
 
 int main(int argc, char **argv)
 {
-        static const struct CMUnitTest tests[] = { cmocka_unit_test(test_mutations), cmocka_unit_test(test_assignments) };
+        static const struct CMUnitTest tests[] = { cmocka_unit_test(test_mutations),
+                cmocka_unit_test(test_assignments) };
 
         if (argc < 2)
                 return 2;

@@ -11,8 +11,10 @@
 #include "policy/policy-value.h"
 #include "policy/policy.h"
 
-static const char base[] = "[Files]\nExpose=/srv/a /srv/b\n[Environment]\nPass=LANG TZ\nSet=A=b\n[Network]\nAllow=tls *.example.org\n"
-                           "Allow=tcp 10.0.0.0/8:22\n[Syscalls]\nAllow=ptrace kcmp\nDeny=@mqueue\n[Limits]\nFileSize=1G\n";
+static const char base[] = "[Files]\nExpose=/srv/a /srv/b\n[Environment]\nPass=LANG "
+                           "TZ\nSet=A=b\n[Network]\nAllow=tls *.example.org\n"
+                           "Allow=tcp 10.0.0.0/8:22\n[Syscalls]\nAllow=ptrace "
+                           "kcmp\nDeny=@mqueue\n[Limits]\nFileSize=1G\n";
 
 static Policy *parsed(const char *text)
 {
@@ -35,7 +37,8 @@ static const Row rows[] = {
         { "Limits.Memory=128M", 0, 0, NULL },
         { "Limits.Memory=256M", 0, 0, NULL },
         { "Limits.Memory= 128M ", 0, 0, NULL },
-        { "Limits.Memory=257M", -EPERM, 0, "Limits.Memory=257M is wider than the policy allows, which is at most 256M" },
+        { "Limits.Memory=257M", -EPERM, 0,
+                        "Limits.Memory=257M is wider than the policy allows, which is at most 256M" },
         { "Limits.Memory=", 0, 0, NULL }, /* the default, which it is */
         { "Limits.FileSize=1G", 0, 0, NULL },
         { "Limits.FileSize=", -EPERM, 0, "at most 1G" }, /* none at all */
@@ -48,7 +51,8 @@ static const Row rows[] = {
         { "Limits.CPUQuota=101%", -EPERM, 0, "100%" },
         { "Network.Egress=none", 0, 0, NULL },
         { "Network.Egress=filtered", 0, 0, NULL },
-        { "Network.Egress=addresses", -EPERM, 0, "Network.Egress=addresses is wider than the policy allows, which is filtered" },
+        { "Network.Egress=addresses", -EPERM, 0,
+                        "Network.Egress=addresses is wider than the policy allows, which is filtered" },
         { "Network.Egress=open", -EPERM, 0, "filtered" },
         { "Network.Allow=", 0, 0, NULL },
         { "Network.Allow=tls www.example.org", 0, 0, NULL },
@@ -60,7 +64,8 @@ static const Row rows[] = {
         { "Network.Allow=@package-index", -EINVAL, -EINVAL, "name the rules" },
         { "Files.Expose=/srv/a", 0, 0, NULL },
         { "Files.Expose=", 0, 0, NULL },
-        { "Files.Expose=/srv/a /srv/c", -EPERM, 0, "Files.Expose=/srv/c is more than the policy allows, which is /srv/a, /srv/b" },
+        { "Files.Expose=/srv/a /srv/c", -EPERM, 0,
+                        "Files.Expose=/srv/c is more than the policy allows, which is /srv/a, /srv/b" },
         { "Files.Expose=/srv", -EPERM, 0, NULL },
         { "Files.Expose=/etc", -EINVAL, -EINVAL, "/etc/shadow" },
         { "Environment.Pass=TZ", 0, 0, NULL },
@@ -107,10 +112,12 @@ static void test_rows(void **state)
                         _cleanup_policy_ Policy *p = parsed(base);
                         _cleanup_free_ char *before = policy_to_text(p), *after = NULL;
                         _cleanup_error_ Error *e = NULL;
-                        int r = policy_tighten(p, rows[i].assignment, root, &e), want = root ? rows[i].root : rows[i].caller;
+                        int r = policy_tighten(p, rows[i].assignment, root, &e),
+                            want = root ? rows[i].root : rows[i].caller;
 
                         if (r != want)
-                                fail_msg("%s as %s: %d (%s)", rows[i].assignment, root ? "root" : "caller", r, e ? e->message : "");
+                                fail_msg("%s as %s: %d (%s)", rows[i].assignment, root ? "root" : "caller",
+                                                r, e ? e->message : "");
                         after = policy_to_text(p);
                         if (r < 0) {
                                 assert_non_null(e);
@@ -174,16 +181,22 @@ static void test_root_changes_egress(void **state)
         assert_int_equal(strv_length(l), 2);
 }
 
-/* Whatever a caller gets through is no wider: for every key that tightens, every value that can be printed. */
+/* Whatever a caller gets through is no wider: for every key that tightens, every value that can be printed.
+ */
 static void test_never_wider(void **state)
 {
-        static const uint64_t scale[] = { 0, 1, 16, 100, 4096, 65536, 1000000, 60000000, 268435456, UINT64_C(1) << 40 };
+        static const uint64_t scale[] = { 0, 1, 16, 100, 4096, 65536, 1000000, 60000000, 268435456,
+                UINT64_C(1) << 40 };
 
         for (int k = 0; k < _POLICY_KEY_MAX; k++) {
                 const PolicyKeyInfo *i = policy_keys + k;
 
-                for (size_t n = 0; i->order != POLICY_ORDER_FIXED && i->type != POLICY_TYPE_LIST && n < ELEMENTSOF(scale); n++) {
-                        uint64_t u = i->type == POLICY_TYPE_ENUM ? n % i->n_names : i->type == POLICY_TYPE_BOOL ? n % 2 : scale[n];
+                for (size_t n = 0; i->order != POLICY_ORDER_FIXED && i->type != POLICY_TYPE_LIST &&
+                                   n < ELEMENTSOF(scale);
+                                n++) {
+                        uint64_t u = i->type == POLICY_TYPE_ENUM   ? n % i->n_names
+                                     : i->type == POLICY_TYPE_BOOL ? n % 2
+                                                                   : scale[n];
                         _cleanup_policy_ Policy *p = parsed(base), *root = parsed(base);
                         _cleanup_free_ char *value = policy_value_format_u64(k, u), *assignment = NULL;
                         uint64_t before = policy_u64(p, k);

@@ -137,7 +137,8 @@ static void test_refused_forms(void **state)
                 { "[]\n", "t.policy:1:1: a section is written" },
                 { "[limits]\n", "t.policy:1:2: unknown section [limits]; did you mean [Limits]?" },
                 { "Tasks=5\n", "t.policy:1:1: Tasks= stands before" },
-                { "[Limits]\ntasks=5\n", "t.policy:2:1: unknown key tasks= in [Limits]; did you mean Tasks=?" },
+                { "[Limits]\ntasks=5\n",
+                                "t.policy:2:1: unknown key tasks= in [Limits]; did you mean Tasks=?" },
                 { "[Network]\nTasks=5\n", "t.policy:2:1: Tasks= belongs in section [Limits]" },
                 { "[Network]\nTask=5\n", "did you mean Tasks= in section [Limits]?" },
                 { "[Limits]\nTasks=5\\", "t.policy:2:1: the last line is continued" },
@@ -199,7 +200,8 @@ static void test_refused_forms(void **state)
                 { "[Syscalls]\nDeny=opnat\n", "did you mean openat?" },
                 { "[Policy]\nBoundary=vm\n", "no value of Boundary=; there is kernel" },
                 { "[Policy]\nExtends=../x\n", "no name of a policy" },
-                { "[Policy]\nExtends=none\n", "t.policy:2:9: Extends=none: there is no policy of that name" },
+                { "[Policy]\nExtends=none\n",
+                                "t.policy:2:9: Extends=none: there is no policy of that name" },
                 { "[Policy]\nExtends=t\n", "goes in a circle: t -> t" },
         };
 
@@ -229,23 +231,30 @@ static void test_all_at_once(void **state)
         _cleanup_error_ Error *e = NULL;
         _cleanup_policy_ Policy *p = NULL;
 
-        assert_int_equal(parse("[Limits]\nTasks=x\nMemory=y\n[Nonsense]\nA=1\nB=2\n[Files]\nExpose=/etc /srv /root\n", &p, &e), -EINVAL);
+        assert_int_equal(parse("[Limits]\nTasks=x\nMemory=y\n[Nonsense]\nA=1\nB=2\n[Files]\nExpose=/etc "
+                               "/srv /root\n",
+                                         &p, &e),
+                        -EINVAL);
         assert_string_equal(e->message,
                         "t.policy:2:7: \"x\" is not a number\n"
                         "t.policy:3:8: \"y\" is not a size such as 64K, 256M or 2G\n"
                         "t.policy:4:2: unknown section [Nonsense]\n"
-                        "t.policy:8:8: /etc cannot be exposed: it contains /etc/shadow, which holds secrets of the host\n"
+                        "t.policy:8:8: /etc cannot be exposed: it contains /etc/shadow, which holds secrets "
+                        "of the host\n"
                         "t.policy:8:18: /root cannot be exposed: /root holds the users' own files");
 }
 
 static void test_print_parse_print(void **state)
 {
-        _cleanup_policy_ Policy *p = parsed("[Policy]\nDescription=Größe \\\\ # and\n[Files]\nRoot=/\nExpose=/srv/a /srv/b\n"
-                                            "[Environment]\nSet=A= b \\\\\nPass=X Y\n[Network]\nEgress=addresses\n"
-                                            "Allow=192.0.2.0/24 2001:db8::/32\nEgressBytes=5\nConnections=7\n[Limits]\nFileSize=1G\n"
-                                            "IOWeight=3\nRuntime=1h 30min\nCPUQuota=150%\n[Syscalls]\nAllow=ptrace\nDeny=@network\n"
-                                            "OnDenied=kill\n[Audit]\nAllowedEgress=no\n[Access]\nUsers=alice 1000\nGroups=dev\n"
-                                            "Tighten=no\n");
+        _cleanup_policy_ Policy *p = parsed(
+                        "[Policy]\nDescription=Größe \\\\ # and\n[Files]\nRoot=/\nExpose=/srv/a /srv/b\n"
+                        "[Environment]\nSet=A= b \\\\\nPass=X Y\n[Network]\nEgress=addresses\n"
+                        "Allow=192.0.2.0/24 "
+                        "2001:db8::/32\nEgressBytes=5\nConnections=7\n[Limits]\nFileSize=1G\n"
+                        "IOWeight=3\nRuntime=1h "
+                        "30min\nCPUQuota=150%\n[Syscalls]\nAllow=ptrace\nDeny=@network\n"
+                        "OnDenied=kill\n[Audit]\nAllowedEgress=no\n[Access]\nUsers=alice 1000\nGroups=dev\n"
+                        "Tighten=no\n");
         _cleanup_free_ char *text = policy_to_text(p), *second = NULL;
         _cleanup_policy_ Policy *again = parsed(text);
 
@@ -288,7 +297,8 @@ static void test_enforceable(void **state)
 
 static void test_scope(void **state)
 {
-        _cleanup_policy_ Policy *service = parsed(""), *scope = parsed("[Files]\nRoot=/\n[Network]\nEgress=addresses\n"),
+        _cleanup_policy_ Policy *service = parsed(""),
+                                *scope = parsed("[Files]\nRoot=/\n[Network]\nEgress=addresses\n"),
                                 *both = parsed("[Files]\nRoot=/\nTmpSize=1M\n[Network]\nEgress=open\n");
         _cleanup_error_ Error *e = NULL, *e2 = NULL;
 
@@ -305,10 +315,11 @@ static void test_scope(void **state)
 
 static void test_ip_allow_list(void **state)
 {
-        _cleanup_policy_ Policy *addresses = parsed("[Network]\nEgress=addresses\nAllow=192.0.2.0/25 192.0.2.128/25 192.0.2.7\n"
+        _cleanup_policy_ Policy *addresses = parsed("[Network]\nEgress=addresses\nAllow=192.0.2.0/25 "
+                                                    "192.0.2.128/25 192.0.2.7\n"
                                                     "Allow=168.63.129.16/31\nAllow=2001:db8::/32\n"),
-                                *open = parsed("[Network]\nEgress=open\n"), *empty = parsed("[Network]\nEgress=addresses\n"),
-                                *filtered = parsed("");
+                                *open = parsed("[Network]\nEgress=open\n"),
+                                *empty = parsed("[Network]\nEgress=addresses\n"), *filtered = parsed("");
         _cleanup_strv_ char **l = NULL, **all = NULL, **none = NULL;
         _cleanup_error_ Error *e = NULL;
 
@@ -358,12 +369,18 @@ static void test_suggest(void **state)
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
-                cmocka_unit_test(test_table),        cmocka_unit_test(test_defaults),
-                cmocka_unit_test(test_form),         cmocka_unit_test(test_refused_forms),
-                cmocka_unit_test(test_nul_and_bounds), cmocka_unit_test(test_all_at_once),
-                cmocka_unit_test(test_print_parse_print), cmocka_unit_test(test_enforceable),
-                cmocka_unit_test(test_scope),        cmocka_unit_test(test_ip_allow_list),
-                cmocka_unit_test(test_env),          cmocka_unit_test(test_suggest),
+                cmocka_unit_test(test_table),
+                cmocka_unit_test(test_defaults),
+                cmocka_unit_test(test_form),
+                cmocka_unit_test(test_refused_forms),
+                cmocka_unit_test(test_nul_and_bounds),
+                cmocka_unit_test(test_all_at_once),
+                cmocka_unit_test(test_print_parse_print),
+                cmocka_unit_test(test_enforceable),
+                cmocka_unit_test(test_scope),
+                cmocka_unit_test(test_ip_allow_list),
+                cmocka_unit_test(test_env),
+                cmocka_unit_test(test_suggest),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

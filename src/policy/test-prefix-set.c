@@ -83,7 +83,7 @@ static PrefixBits model_last(const Model *m)
 static Prefix model_prefix(const Model *m, unsigned first, unsigned host_bits)
 {
         return (Prefix){ m->base.family, (m->base.family == PREFIX_IPV4 ? 32 : 128) - host_bits,
-                         m->base.address + (first >> host_bits << host_bits) };
+                m->base.address + (first >> host_bits << host_bits) };
 }
 
 static void model_mark(Model *m, const Prefix *p, bool value)
@@ -120,7 +120,8 @@ static void compare(const PrefixSet *s, const Model *m)
         }
         assert_int_equal(prefix_set_to_strv(s, &l), 0);
         assert_int_equal(strv_length(l), model_fewest(m->in, 256));
-        STRV_FOREACH(i, l) {
+        STRV_FOREACH(i, l)
+        {
                 Prefix p = prefix(*i);
 
                 assert_true(p.address >= m->base.address && p.address <= model_last(m));
@@ -147,8 +148,8 @@ static unsigned dice(unsigned n)
 static void test_against_model(void **state)
 {
         /* The ends of both address spaces are where arithmetic wraps. */
-        static const char *const bases[] = { "0.0.0.0/24", "10.1.2.0/24", "255.255.255.0/24", "::/120", "2001:db8::/120",
-                                             "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00/120" };
+        static const char *const bases[] = { "0.0.0.0/24", "10.1.2.0/24", "255.255.255.0/24", "::/120",
+                "2001:db8::/120", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ff00/120" };
 
         for (unsigned round = 0; round < 300; round++) {
                 _cleanup_prefix_set_ PrefixSet s = {};
@@ -197,14 +198,43 @@ static void test_everything(void **state)
 static void test_metadata_apart(void **state)
 {
         static const char *const never[] = {
-                "169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.0.0", "169.254.255.255", "100.100.100.200",
-                "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fe80::", "fe80::a9fe:a9fe",
-                "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1",
+                "169.254.169.254",
+                "169.254.170.2",
+                "169.254.170.23",
+                "169.254.0.0",
+                "169.254.255.255",
+                "100.100.100.200",
+                "168.63.129.16",
+                "192.0.0.192",
+                "fd00:ec2::254",
+                "fd00:ec2::23",
+                "fd20:ce::254",
+                "fe80::",
+                "fe80::a9fe:a9fe",
+                "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                "64:ff9b::a9fe:a9fe",
+                "2002:a9fe:a9fe::1",
         };
         static const char *const neighbours[] = {
-                "169.253.255.255", "169.255.0.0", "100.100.100.199", "100.100.100.201", "168.63.129.15", "168.63.129.17",
-                "192.0.0.191", "192.0.0.193", "fd00:ec2::253", "fd00:ec2::255", "fd00:ec2::22", "fd00:ec2::24", "fd20:ce::253",
-                "fd20:ce::255", "fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "fec0::", "0.0.0.0", "255.255.255.255", "::",
+                "169.253.255.255",
+                "169.255.0.0",
+                "100.100.100.199",
+                "100.100.100.201",
+                "168.63.129.15",
+                "168.63.129.17",
+                "192.0.0.191",
+                "192.0.0.193",
+                "fd00:ec2::253",
+                "fd00:ec2::255",
+                "fd00:ec2::22",
+                "fd00:ec2::24",
+                "fd20:ce::253",
+                "fd20:ce::255",
+                "fe7f:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+                "fec0::",
+                "0.0.0.0",
+                "255.255.255.255",
+                "::",
                 "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
         };
         _cleanup_prefix_set_ PrefixSet s = {}, metadata = {};
