@@ -183,10 +183,11 @@ static int fill_proc_subset(const Policy *p, const UnitContext *c, UnitProp *q, 
         return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
 }
 
+/* With NetworkNamespacePath= as well: that one decides, and this one still says so where only settings are looked at. */
 static int fill_private_network(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
 {
         q->u = true;
-        return policy_u64(p, NETWORK_EGRESS) == EGRESS_NONE;
+        return policy_u64(p, NETWORK_EGRESS) == EGRESS_NONE || policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED;
 }
 
 static int fill_netns(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)

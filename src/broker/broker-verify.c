@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "broker/verify.h"
+#include "policy/filter-compile.h"
+
+int broken(Buf *why, const char *format, ...)
+{
+        _cleanup_free_ char *s = NULL;
+        va_list ap;
+
+        va_start(ap, format);
+        if (vasprintf(&s, format, ap) < 0)
+                s = NULL;
+        va_end(ap);
+        buf_printf(why, "%s%s", why->size > 0 ? "; " : "", s ? s : "out of memory");
+        return 1;
+}
+
+int sent_number(const VerifyInput *in, const char *name, uint64_t *ret)
+{
+        const UnitProp *q = unit_props_find(in->sent, name);
+
+        if (!q)
+                return -ENOENT;
+        *ret = q->u;
+        return 0;
+}
+
+bool was_sent(const VerifyInput *in, const char *name)
+{
+        return unit_props_find(in->sent, name) != NULL;
+}
+
+bool egress_is_private(const VerifyInput *in)
+{
+        uint64_t egress = policy_u64(in->policy, NETWORK_EGRESS);
+
+        return !in->context->scope && (egress == EGRESS_NONE || egress == EGRESS_FILTERED);
+}
+
+static bool egress_is_shared(const VerifyInput *in)
+{
+        return was_sent(in, "IPAddressDeny");
+}
+
+bool profile_is_strict(const VerifyInput *in)
+{
+        return policy_u64(in->policy, SYSCALLS_PROFILE) == FILTER_PROFILE_STRICT;
+}
+
+static bool has_io_weight(const VerifyInput *in)
+{
+        return was_sent(in, "IOWeight");
+}
+
+/* cgroup v1 has no way to kill a group as a whole: there the broker watches memory.oom_control and ends the run itself. */
+static bool has_oom_group(const VerifyInput *in)
+{
+        return !in->host->cgroup_root_memory;
+}
+
+#define ROW(n, check_function, text, ...) { .name = n, .promise = text, .check = check_function, __VA_ARGS__ }
+
+const VerifyRow verify_rows[] = {
+        ROW("uid", verify_uid, "it runs under a user id that nobody else has"),
+        ROW("groups", verify_groups, "it is in no group but its own"),
+        ROW("capabilities", verify_capabilities, "it has no capability in any of the five sets"),
+        ROW("no-new-privileges", verify_no_new_privileges, "no program that it starts can gain any"),
+        ROW("securebits", verify_securebits, "being root would give it nothing"),
+        ROW("seccomp", verify_seccomp, "PID 1's system-call filters are loaded"),
+        ROW("escalation", verify_escalation, "new user namespaces, mounts and uid 0 are refused"),
+        ROW("write-execute", verify_write_execute, "written memory cannot become executable", .applies = profile_is_strict),
+        ROW("keyring", verify_keyring, "it has no keyring but an empty one of its own"),
+        ROW("resource-limits", verify_resource_limits, "descriptors, file sizes, cores and the like are limited"),
+        ROW("umask", verify_umask, "files are made with the expected mask"),
+        ROW("oom-score", verify_oom_score, "a host short of memory kills it before a service"),
+        ROW("environment", verify_environment, "nothing in the environment steers the last trusted program"),
+        ROW("descriptors", verify_descriptors, "no descriptor of the host is open in it"),
+        ROW("namespaces", verify_namespaces, "mounts, users, IPC objects and host name are its own"),
+        ROW("network", verify_network, "its network is its own and leads nowhere but to the warden", .applies = egress_is_private),
+        ROW("address-filter", verify_address_filter, "packets go to the allowed addresses alone", .applies = egress_is_shared,
+                .scope = true),
+        ROW("mounts", verify_mounts, "nothing is mounted but what the policy names"),
+        ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written"),
+        ROW("workspace", verify_workspace, "the workspace has its size and is writable"),
+        ROW("tmp", verify_tmp, "/tmp and /var/tmp are its own and have their size"),
+        ROW("shared-memory", verify_shared_memory, "/dev/shm is its own and has its size"),
+        ROW("devices", verify_devices, "no kernel log, no terminals of the host"),
+        ROW("proc", verify_proc, "no other process is visible in /proc"),
+        ROW("sys", verify_sys, "/sys is out of reach"),
+        ROW("host-services", verify_host_services, "no socket of the host's services is visible"),
+        ROW("cgroup", verify_cgroup, "its processes are in the unit's cgroup", .scope = true),
+        ROW("memory-limit", verify_memory_limit, "the kernel limits its memory", .scope = true),
+        ROW("swap-limit", verify_swap_limit, "it cannot use swap", .scope = true),
+        ROW("tasks-limit", verify_tasks_limit, "the kernel limits its processes", .scope = true),
+        ROW("cpu-limit", verify_cpu_limit, "the kernel limits its processor time", .scope = true),
+        ROW("io-weight", verify_io_weight, "the kernel weighs its disk time", .applies = has_io_weight, .scope = true),
+        ROW("oom-group", verify_oom_group, "out of memory ends the run as a whole", .applies = has_oom_group, .scope = true),
+        ROW("device-filter", verify_device_filter, "the kernel refuses devices", .scope = true),
+        ROW("process", verify_process, "seen from outside, it is the process that the report is about", .scope = true),
+        ROW("properties", verify_properties, "PID 1 has every setting as it was sent, or a tighter one", .scope = true),
+        ROW("settings", verify_settings, "no drop-in of the host adds anything that loosens the unit", .scope = true),
+};
+const size_t n_verify_rows = ELEMENTSOF(verify_rows);
+
+static bool row_applies(const VerifyRow *row, const VerifyInput *in)
+{
+        return (row->scope || !in->context->scope) && (!row->applies || row->applies(in));
+}
+
+int broker_verify(const VerifyInput *in, char ***ret_verified, char ***ret_broken)
+{
+        _cleanup_strv_ char **verified = NULL, **wrong = NULL;
+
+        if (!in->control_group || *in->control_group != '/' || !in->properties || in->peer.pid <= 0)
+                return -EINVAL;
+        for (size_t i = 0; i < n_verify_rows; i++) {
+                const VerifyRow *row = verify_rows + i;
+                _cleanup_buf_ Buf why = {};
+                char *text;
+                int r;
+
+                if (!row_applies(row, in))
+                        continue;
+                r = row->check(in, &why);
+                if (r == 0) {
+                        if (strv_extend(&verified, row->name) < 0)
+                                return -ENOMEM;
+                        continue;
+                }
+                if (r < 0)
+                        broken(&why, "cannot be checked: %s", strerror(-r));
+                if (why.error < 0 || asprintf(&text, "%s: %s", row->name, (const char *) why.data) < 0)
+                        return -ENOMEM;
+                if (strv_push(&wrong, text) < 0)
+                        return -ENOMEM;
+        }
+        *ret_verified = TAKE_PTR(verified);
+        *ret_broken = TAKE_PTR(wrong);
+        return *ret_broken ? 1 : 0;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/escape.h"
+#include "broker/verify.h"
+
+/* The mount table of the run, line by line, against what may be there. See proc_pid_mountinfo(5). */
+
+typedef struct Mount {
+        char *root, *target, *options, *type, *super;
+} Mount;
+
+static void mount_done(Mount *m)
+{
+        free(m->root);
+        free(m->target);
+        free(m->options);
+        free(m->type);
+        free(m->super);
+        *m = (Mount){};
+}
+
+/* Space, tab, newline and backslash are written as three octal digits. */
+static void unescape(char *s)
+{
+        char *to = s;
+
+        for (; *s; s++, to++) {
+                *to = *s;
+                if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+                        *to = (char) ((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+                        s += 3;
+                }
+        }
+        *to = 0;
+}
+
+/* 1: *line was moved behind one entry. 0: the end. */
+static int mount_next(const char **line, Mount *ret)
+{
+        _cleanup_strv_ char **words = NULL;
+        _cleanup_free_ char *text = NULL;
+        size_t n, dash = 6, length;
+        Mount m;
+        int r;
+
+        if (!**line)
+                return 0;
+        length = strcspn(*line, "\n");
+        text = strndup(*line, length);
+        if (!text)
+                return -ENOMEM;
+        *line += length + ((*line)[length] == '\n');
+        r = strv_split(text, " ", &words);
+        if (r < 0)
+                return r;
+        n = strv_length(words);
+        while (dash < n && !streq(words[dash], "-"))
+                dash++;
+        if (dash + 3 >= n)
+                return -EBADMSG;
+        m = (Mount){
+                .root = strdup(words[3]), .target = strdup(words[4]), .options = strdup(words[5]),
+                .type = strdup(words[dash + 1]), .super = strdup(words[dash + 3]),
+        };
+        if (!m.root || !m.target || !m.options || !m.type || !m.super) {
+                mount_done(&m);
+                return -ENOMEM;
+        }
+        unescape(m.root);
+        unescape(m.target);
+        *ret = m;
+        return 1;
+}
+
+bool has_mount_option(const char *options, const char *option)
+{
+        size_t n = strlen(option);
+
+        for (const char *p = options; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+                if (strncmp(p, option, n) == 0 && (p[n] == ',' || p[n] == 0))
+                        return true;
+        return false;
+}
+
+int mountinfo_find(const char *mountinfo, const char *path, char **ret_type, char **ret_options, char **ret_super)
+{
+        _cleanup_(mount_done) Mount found = {};
+        const char *line = mountinfo;
+        Mount m;
+        int r;
+
+        while ((r = mount_next(&line, &m)) > 0) {
+                if (!streq(m.target, path)) {
+                        mount_done(&m);
+                        continue;
+                }
+                mount_done(&found); /* a later line covers an earlier one */
+                found = m;
+        }
+        if (r < 0)
+                return r;
+        if (!found.target)
+                return -ENOENT;
+        *ret_type = TAKE_PTR(found.type);
+        *ret_options = TAKE_PTR(found.options);
+        *ret_super = TAKE_PTR(found.super);
+        return 0;
+}
+
+int mountinfo_next(const char **line, char **ret_target, char **ret_type, char **ret_super)
+{
+        _cleanup_(mount_done) Mount m = {};
+        int r = mount_next(line, &m);
+
+        if (r <= 0)
+                return r;
+        *ret_target = TAKE_PTR(m.target);
+        *ret_type = TAKE_PTR(m.type);
+        *ret_super = TAKE_PTR(m.super);
+        return 1;
+}
+
+static bool beneath(const char *path, const char *directory)
+{
+        const char *rest = startswith(path, directory);
+
+        return rest && (*rest == 0 || *rest == '/');
+}
+
+/* Mount points of systemd's making, all read-only but those with a type: these are file systems that hold nothing of the
+ * host's, of exactly that type and mounted from their top. */
+static const struct {
+        const char *path;
+        const char *writable_type;
+        bool below; /* and what is mounted beneath it, read-only */
+} known[] = {
+        { "/", NULL, false },
+        { "/dev", NULL, false },
+        { "/dev/hugepages", NULL, false },
+        { "/dev/mqueue", "mqueue", false },
+        { "/dev/pts", NULL, false },
+        { "/dev/shm", "tmpfs", false },
+        { "/proc", "proc", false },
+        { "/proc", NULL, true },
+        { "/run", NULL, false },
+        { "/run/systemd/incoming", NULL, false },
+        { "/run/user", NULL, false },
+        { "/sys", NULL, false },
+        { "/root", NULL, false },
+        { "/home", NULL, false },
+        { "/tmp", "tmpfs", false },
+        { "/var/tmp", "tmpfs", false },
+};
+
+static bool writable_as_known(const Mount *m, const char *path, const char *type)
+{
+        return streq(m->target, path) && streq(m->type, type) && streq(m->root, "/");
+}
+
+static bool mount_is_expected(const VerifyInput *in, const Mount *m)
+{
+        const UnitProp *binds = unit_props_find(in->sent, "BindReadOnlyPaths");
+        bool read_only = has_mount_option(m->options, "ro");
+
+        if (writable_as_known(m, policy_string(in->policy, FILES_WORKSPACE), "tmpfs"))
+                return true;
+        for (size_t i = 0; i < ELEMENTSOF(known); i++) {
+                if (known[i].writable_type && writable_as_known(m, known[i].path, known[i].writable_type))
+                        return true;
+                if (read_only && !known[i].writable_type &&
+                        (streq(m->target, known[i].path) || (known[i].below && beneath(m->target, known[i].path))))
+                        return true;
+        }
+        for (size_t i = 0; read_only && binds && binds->l && binds->l[i]; i += 2)
+                if (beneath(m->target, binds->l[i + 1]))
+                        return true;
+        return false;
+}
+
+int verify_mounts(const VerifyInput *in, Buf *why)
+{
+        const char *line = in->attest->mountinfo;
+        int r, verdict = 0;
+        size_t n = 0;
+
+        for (;; n++) {
+                _cleanup_(mount_done) Mount m = {};
+                _cleanup_free_ char *shown = NULL;
+
+                r = mount_next(&line, &m);
+                if (r <= 0)
+                        break;
+                shown = escape_for_display(m.target, strlen(m.target), 200);
+                if (!shown)
+                        return -ENOMEM;
+                if (!mount_is_expected(in, &m))
+                        verdict = broken(why, "unexpected mount on %s (%s, %s)", shown, m.type, m.options);
+                else if (!has_mount_option(m.options, "nosuid"))
+                        verdict = broken(why, "%s is not mounted nosuid", shown);
+        }
+        if (r < 0)
+                return r;
+        return n > 0 ? verdict : broken(why, "no mounts reported");
+}

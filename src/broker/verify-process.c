@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/io.h"
+#include "broker/bus-props.h"
+#include "broker/verify.h"
+
+/* The process behind the kernel's word for who sent the report (SCM_CREDENTIALS), in the broker's own /proc. */
+
+#define STATUS_MAX (64u * 1024)
+#define CMDLINE_MAX (64u * 1024)
+
+static int read_proc(const VerifyInput *in, const char *file, size_t max, char **ret, size_t *ret_size)
+{
+        char path[PATH_MAX];
+
+        snprintf(path, sizeof(path), "%s/%i/%s", in->host->proc ? in->host->proc : "/proc", (int) in->peer.pid, file);
+        return read_file(path, max, ret, ret_size);
+}
+
+/* The value of "NAME:\tVALUE\n", as a new string; -ENOENT. */
+static int status_field(const char *status, const char *name, char **ret)
+{
+        size_t n = strlen(name);
+
+        for (const char *line = status; line; line = strchr(line, '\n')) {
+                line += *line == '\n';
+                if (strncmp(line, name, n) != 0 || line[n] != ':')
+                        continue;
+                line += n + 1 + strspn(line + n + 1, " \t");
+                *ret = strndup(line, strcspn(line, "\n"));
+                return *ret ? 0 : -ENOMEM;
+        }
+        return -ENOENT;
+}
+
+static int status_equals(const char *status, const char *name, const char *wanted, Buf *why)
+{
+        _cleanup_free_ char *value = NULL;
+        int r = status_field(status, name, &value);
+
+        if (r == -ENOENT)
+                return broken(why, "/proc has no %s", name);
+        if (r < 0)
+                return r;
+        return streq(value, wanted) ? 0 : broken(why, "%s is \"%s\" from outside, \"%s\" was reported", name, value, wanted);
+}
+
+static int compare_status(const VerifyInput *in, Buf *why)
+{
+        const Attest *a = in->attest;
+        char uids[64], gids[64], mode[16];
+        const struct {
+                const char *name;
+                uint64_t set;
+        } sets[] = {
+                { "CapInh", a->cap_inheritable }, { "CapPrm", a->cap_permitted }, { "CapEff", a->cap_effective },
+                { "CapBnd", a->cap_bounding },    { "CapAmb", a->cap_ambient },
+        };
+        _cleanup_free_ char *status = NULL;
+        int r = read_proc(in, "status", STATUS_MAX, &status, NULL), verdict = 0;
+
+        if (r < 0)
+                return r == -ENOENT ? broken(why, "process %i is gone", (int) in->peer.pid) : r;
+        snprintf(uids, sizeof(uids), "%u\t%u\t%u\t%u", a->uid[0], a->uid[1], a->uid[2], a->uid[3]);
+        snprintf(gids, sizeof(gids), "%u\t%u\t%u\t%u", a->gid[0], a->gid[1], a->gid[2], a->gid[3]);
+        snprintf(mode, sizeof(mode), "%u", a->seccomp_mode);
+        verdict |= status_equals(status, "Uid", uids, why);
+        verdict |= status_equals(status, "Gid", gids, why);
+        verdict |= status_equals(status, "NoNewPrivs", a->no_new_privs ? "1" : "0", why);
+        verdict |= status_equals(status, "Seccomp", mode, why);
+        for (size_t i = 0; i < ELEMENTSOF(sets); i++) {
+                char text[32];
+
+                snprintf(text, sizeof(text), "%016llx", (unsigned long long) sets[i].set);
+                verdict |= status_equals(status, sets[i].name, text, why);
+        }
+        /* IgnoreSIGPIPE=no: a workload must not start with signals ignored. */
+        return in->context->scope ? verdict : verdict | status_equals(status, "SigIgn", "0000000000000000", why);
+}
+
+static int compare_namespaces(const VerifyInput *in, Buf *why)
+{
+        int verdict = 0;
+
+        for (int i = 0; i < _ATTEST_NS_MAX; i++) {
+                char path[PATH_MAX];
+                struct stat st;
+
+                snprintf(path, sizeof(path), "%s/%i/ns/%s", in->host->proc ? in->host->proc : "/proc", (int) in->peer.pid,
+                        attest_ns_names[i]);
+                if (stat(path, &st) < 0)
+                        return -errno;
+                if (st.st_ino != in->attest->ns[i])
+                        verdict = broken(why, "its %s namespace is another one from outside", attest_ns_names[i]);
+        }
+        return verdict;
+}
+
+static int compare_cmdline(const VerifyInput *in, Buf *why)
+{
+        const UnitProp *exec = unit_props_find(in->sent, "ExecStartEx");
+        _cleanup_free_ char *text = NULL;
+        _cleanup_buf_ Buf wanted = {};
+        size_t n = 0;
+        int r;
+
+        if (!exec) /* a scope: the broker started it */
+                return 0;
+        STRV_FOREACH(i, exec->l)
+                buf_append(&wanted, *i, strlen(*i) + 1);
+        if (wanted.error < 0)
+                return wanted.error;
+        r = read_proc(in, "cmdline", CMDLINE_MAX, &text, &n);
+        if (r < 0)
+                return r;
+        return n == wanted.size && memcmp(text, wanted.data, n) == 0 ? 0 : broken(why, "it does not run what the unit starts");
+}
+
+static int compare_main_pid(const VerifyInput *in, Buf *why)
+{
+        _cleanup_(bus_props_done) BusProps props = {};
+        const BusProp *main_pid;
+        char text[16];
+        int r = bus_props_read(in->properties, &props);
+
+        if (r < 0)
+                return r;
+        main_pid = bus_props_find(&props, "MainPID");
+        if (!main_pid) /* a scope has none; promise "cgroup" ties the process to it */
+                return in->context->scope ? 0 : broken(why, "PID 1 names no main process");
+        snprintf(text, sizeof(text), "%i", (int) in->peer.pid);
+        return strv_length(main_pid->items) == 1 && streq(main_pid->items[0], text) ? 0 :
+                        broken(why, "the report came from %s, which is not the unit's main process", text);
+}
+
+int verify_process(const VerifyInput *in, Buf *why)
+{
+        static int (*const steps[])(const VerifyInput *in, Buf *why) = { compare_status, compare_namespaces, compare_cmdline,
+                compare_main_pid };
+        int verdict = 0;
+
+        if (in->attest->pid != in->peer.pid)
+                return broken(why, "pid %i reported, the kernel says %i", in->attest->pid, (int) in->peer.pid);
+        for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
+                int r = steps[i](in, why);
+
+                if (r < 0)
+                        return r;
+                verdict |= r;
+        }
+        return verdict;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/escape.h"
+#include "base/parse.h"
+#include "broker/bus-props.h"
+#include "broker/verify.h"
+
+/* The unit's settings as PID 1 has them: drop-ins of the host are parsed for transient units too. One that tightens is the
+ * administrator's right; one that loosens breaks the promise. */
+
+typedef enum Comparison {
+        COMPARE_EQUAL,    /* exactly, or as a set */
+        COMPARE_LESS,     /* a number, not greater; zero only where it was sent */
+        COMPARE_GREATER,  /* a number, not smaller */
+        COMPARE_BITS,     /* all bits and perhaps more */
+        COMPARE_SUBSET,   /* items may be missing */
+        COMPARE_SUPERSET, /* items may be added */
+        COMPARE_SYSCALLS, /* a subset, and what systemd always allows */
+        COMPARE_PREFIX,   /* one item that begins like this */
+} Comparison;
+
+static const struct {
+        const char *name;
+        Comparison comparison;
+} comparisons[] = {
+        { "RuntimeMaxUSec", COMPARE_LESS },
+        { "TimeoutStopUSec", COMPARE_LESS },
+        { "TimeoutStartUSec", COMPARE_LESS },
+        { "CPUQuotaPerSecUSec", COMPARE_LESS },
+        { "MemoryMax", COMPARE_LESS },
+        { "TasksMax", COMPARE_LESS },
+        { "IOWeight", COMPARE_LESS },
+        { "LimitNOFILE", COMPARE_LESS },
+        { "LimitNOFILESoft", COMPARE_LESS },
+        { "LimitFSIZE", COMPARE_LESS },
+        { "LimitFSIZESoft", COMPARE_LESS },
+        { "LimitCORE", COMPARE_LESS },
+        { "LimitCORESoft", COMPARE_LESS },
+        { "LimitMEMLOCK", COMPARE_LESS },
+        { "LimitMEMLOCKSoft", COMPARE_LESS },
+        { "LimitMSGQUEUE", COMPARE_LESS },
+        { "LimitMSGQUEUESoft", COMPARE_LESS },
+        { "LimitSIGPENDING", COMPARE_LESS },
+        { "LimitSIGPENDINGSoft", COMPARE_LESS },
+        { "OOMScoreAdjust", COMPARE_GREATER },
+        { "UMask", COMPARE_BITS },
+        { "SecureBits", COMPARE_BITS },
+        { "IPAddressAllow", COMPARE_SUBSET },
+        { "RestrictAddressFamilies", COMPARE_SUBSET },
+        { "IPAddressDeny", COMPARE_SUPERSET },
+        { "InaccessiblePaths", COMPARE_SUPERSET },
+        { "SystemCallFilter", COMPARE_SYSCALLS },
+        { "ExecStartEx", COMPARE_PREFIX },
+};
+
+/* What systemd puts into every allow-list: its group @default, of all versions. None of them opens anything. */
+static const char *const syscalls_always[] = {
+        "arch_prctl", "brk", "cacheflush", "clock_getres", "clock_getres_time64", "clock_gettime", "clock_gettime64",
+        "clock_nanosleep", "clock_nanosleep_time64", "execve", "exit", "exit_group", "futex", "futex_time64", "futex_waitv",
+        "futex_wake", "futex_wait", "futex_requeue", "get_robust_list", "get_thread_area", "getegid", "getegid32", "geteuid",
+        "geteuid32", "getgid", "getgid32", "getgroups", "getgroups32", "getpgid", "getpgrp", "getpid", "getppid", "getrandom",
+        "getresgid", "getresgid32", "getresuid", "getresuid32", "getrlimit", "getsid", "gettid", "gettimeofday", "getuid",
+        "getuid32", "map_shadow_stack", "membarrier", "mmap", "mmap2", "mprotect", "mseal", "munmap", "nanosleep", "pause",
+        "prlimit64", "restart_syscall", "riscv_flush_icache", "riscv_hwprobe", "rseq", "rt_sigreturn", "sched_getaffinity",
+        "sched_yield", "set_robust_list", "set_thread_area", "set_tid_address", "set_tls", "sigreturn", "time", "ugetrlimit",
+        "uretprobe",
+};
+
+static bool always_allowed(const char *name)
+{
+        for (size_t i = 0; i < ELEMENTSOF(syscalls_always); i++)
+                if (streq(syscalls_always[i], name))
+                        return true;
+        return false;
+}
+
+static Comparison comparison_of(const char *name)
+{
+        for (size_t i = 0; i < ELEMENTSOF(comparisons); i++)
+                if (streq(comparisons[i].name, name))
+                        return comparisons[i].comparison;
+        return COMPARE_EQUAL;
+}
+
+static bool is_subset(char *const *inner, char *const *outer)
+{
+        STRV_FOREACH(i, inner)
+                if (!strv_contains(outer, *i))
+                        return false;
+        return true;
+}
+
+static bool is_call_list(char *const *is, char *const *sent)
+{
+        if (!is || !sent || !streq(is[0], sent[0])) /* the first item: an allow-list */
+                return false;
+        STRV_FOREACH(i, is + 1)
+                if (!strv_contains(sent, *i) && !always_allowed(*i))
+                        return false;
+        return true;
+}
+
+static bool numbers_compare(Comparison comparison, const char *is, const char *sent)
+{
+        long long signed_is = strtoll(is, NULL, 10), signed_sent = strtoll(sent, NULL, 10);
+        uint64_t a, b;
+
+        if (comparison == COMPARE_GREATER)
+                return signed_is >= signed_sent;
+        if (parse_u64(is, &a) < 0 || parse_u64(sent, &b) < 0)
+                return false;
+        /* Zero means "no limit" to some settings. */
+        return comparison == COMPARE_BITS ? (a & b) == b : a <= b && (a != 0 || b == 0);
+}
+
+static bool holds(Comparison comparison, char *const *is, char *const *sent)
+{
+        bool single = strv_length(is) == 1 && strv_length(sent) == 1;
+
+        switch (comparison) {
+        case COMPARE_EQUAL:
+                return strv_length(is) == strv_length(sent) && is_subset(is, sent) && is_subset(sent, is);
+        case COMPARE_LESS:
+        case COMPARE_GREATER:
+        case COMPARE_BITS:
+                return single && numbers_compare(comparison, is[0], sent[0]);
+        case COMPARE_SUBSET:
+                return is_subset(is, sent);
+        case COMPARE_SUPERSET:
+                return is_subset(sent, is);
+        case COMPARE_SYSCALLS:
+                return is_call_list(is, sent);
+        case COMPARE_PREFIX:
+                return single && startswith(is[0], sent[0]);
+        }
+        return false;
+}
+
+static int shown(char *const *items, char **ret)
+{
+        _cleanup_free_ char *text = strv_join(items, " ");
+
+        *ret = text ? escape_for_display(text, strlen(text), 120) : NULL;
+        return *ret ? 0 : -ENOMEM;
+}
+
+int verify_properties(const VerifyInput *in, Buf *why)
+{
+        _cleanup_(bus_props_done) BusProps props = {};
+        int r = bus_props_read(in->properties, &props), verdict = 0;
+
+        for (size_t i = 0; r >= 0 && i < in->sent->n; i++) {
+                const UnitProp *q = in->sent->props + i;
+                const BusProp *is = bus_props_find(&props, q->name);
+                _cleanup_strv_ char **sent = NULL;
+                _cleanup_free_ char *text = NULL;
+
+                if (!is) {
+                        verdict = broken(why, "PID 1 does not know %s", q->name);
+                        continue;
+                }
+                r = bus_prop_from_unit_prop(q, &sent);
+                if (r < 0 || holds(comparison_of(q->name), is->items, sent))
+                        continue;
+                r = shown(is->items, &text);
+                if (r >= 0)
+                        verdict = broken(why, "%s is now \"%s\"", q->name, text);
+        }
+        return r < 0 ? r : verdict;
+}
+
+/* ---- what was not sent */
+
+/* Settings that must be empty (zero, no), or have the one value, where we did not set them ourselves. A version of systemd that
+ * does not have one cannot be given it. */
+static const struct {
+        const char *name;
+        const char *value; /* NULL: empty */
+} settings[] = {
+        /* Other programs, before, beside or after ours; some of them outside the sandbox. */
+        { "ExecCondition", NULL }, { "ExecConditionEx", NULL }, { "ExecStartPre", NULL }, { "ExecStartPreEx", NULL },
+        { "ExecStartPost", NULL }, { "ExecStartPostEx", NULL }, { "ExecReload", NULL }, { "ExecReloadEx", NULL },
+        { "ExecReloadPost", NULL }, { "ExecReloadPostEx", NULL }, { "ExecStop", NULL }, { "ExecStopEx", NULL },
+        { "ExecStopPost", NULL }, { "ExecStopPostEx", NULL }, { "OnFailure", NULL }, { "OnSuccess", NULL }, { "Upholds", NULL },
+        { "ExecSearchPath", NULL }, { "RootDirectoryStartOnly", NULL }, { "PIDFile", NULL }, { "BusName", NULL },
+        { "USBFunctionDescriptors", NULL }, { "USBFunctionStrings", NULL }, { "PAMName", NULL },
+        /* Data that is handed in. */
+        { "Environment", NULL }, { "EnvironmentFiles", NULL }, { "PassEnvironment", NULL }, { "LoadCredential", NULL },
+        { "LoadCredentialEncrypted", NULL }, { "SetCredential", NULL }, { "SetCredentialEncrypted", NULL },
+        { "ImportCredential", NULL }, { "ImportCredentialEx", NULL }, { "OpenFile", NULL }, { "StandardInputData", NULL },
+        { "FileDescriptorStoreMax", NULL }, { "ExtraFileDescriptorNames", NULL }, { "TTYPath", NULL },
+        /* Files. */
+        { "BindPaths", NULL }, { "ReadWritePaths", NULL }, { "ExecPaths", NULL }, { "MountImages", NULL },
+        { "ExtensionImages", NULL }, { "ExtensionDirectories", NULL }, { "RootImage", NULL }, { "RootHash", NULL },
+        { "RootHashPath", NULL }, { "RootVerity", NULL }, { "RootMStack", NULL }, { "RootEphemeral", NULL },
+        { "WorkingDirectory", NULL }, { "MountFlags", NULL }, { "RuntimeDirectory", NULL }, { "StateDirectory", NULL },
+        { "CacheDirectory", NULL }, { "LogsDirectory", NULL }, { "ConfigurationDirectory", NULL },
+        /* Who it is. */
+        { "SupplementaryGroups", NULL }, { "SELinuxContext", NULL }, { "AppArmorProfile", NULL }, { "SmackProcessLabel", NULL },
+        { "Personality", NULL },
+        /* Namespaces and network. */
+        { "JoinsNamespaceOf", NULL }, { "NetworkNamespacePath", NULL }, { "IPCNamespacePath", NULL },
+        { "UserNamespacePath", NULL }, { "LogNamespace", NULL }, { "DelegateNamespaces", NULL }, { "IPAddressAllow", NULL },
+        { "BPFProgram", NULL }, { "PrivatePIDs", "no" },
+        /* cgroup, scheduling. */
+        { "Delegate", NULL }, { "DelegateControllers", NULL }, { "DelegateSubgroup", NULL }, { "CPUSchedulingPolicy", NULL },
+        { "CPUSchedulingPriority", NULL }, { "CoredumpReceive", NULL }, { "MemoryMin", NULL }, { "MemoryLow", NULL },
+        /* How it lives and ends. */
+        { "Restart", "no" }, { "ExitType", "main" }, { "RemainAfterExit", NULL }, { "WatchdogUSec", NULL },
+        { "RuntimeRandomizedExtraUSec", NULL }, { "SurviveFinalKillSignal", NULL }, { "RefuseManualStop", NULL },
+        { "SendSIGKILL", "1" }, { "FinalKillSignal", "9" }, { "FailureAction", "none" }, { "SuccessAction", "none" },
+        { "JobTimeoutAction", "none" }, { "StartLimitAction", "none" }, { "RemoveIPC", "1" }, { "Transient", "1" },
+};
+
+/* Not set in a scope, or not for it to set. */
+static const char *const not_in_scope[] = { "RemoveIPC", "ExitType", "Restart" };
+
+static bool is_exempt(const VerifyInput *in, const char *name)
+{
+        for (size_t i = 0; in->context->scope && i < ELEMENTSOF(not_in_scope); i++)
+                if (streq(not_in_scope[i], name))
+                        return true;
+        return was_sent(in, name);
+}
+
+static int verify_setting(const BusProps *props, const char *name, const char *value, Buf *why)
+{
+        const BusProp *is = bus_props_find(props, name);
+        _cleanup_free_ char *text = NULL;
+        int r;
+
+        if (!is || (value ? strv_length(is->items) == 1 && streq(is->items[0], value) : bus_prop_is_empty(is)))
+                return 0;
+        r = shown(is->items, &text);
+        return r < 0 ? r : broken(why, "%s is \"%s\"", name, text);
+}
+
+/* DynamicUser= names the user after the unit. Any other name would be another's account. */
+static int verify_user(const BusProps *props, Buf *why)
+{
+        static const char *const names[] = { "User", "Group" };
+        const BusProp *id = bus_props_find(props, "Id");
+        _cleanup_free_ char *unit = NULL;
+        int verdict = 0;
+
+        if (!id || strv_length(id->items) != 1)
+                return broken(why, "PID 1 does not name the unit");
+        unit = strndup(id->items[0], strlen(id->items[0]) - MIN2(strlen(id->items[0]), strlen(".service")));
+        if (!unit)
+                return -ENOMEM;
+        for (size_t i = 0; i < ELEMENTSOF(names); i++) {
+                int r = verify_setting(props, names[i], unit, why);
+
+                if (r < 0)
+                        return r;
+                verdict |= r;
+        }
+        return verdict;
+}
+
+/* ProtectClock= adds this one, reading the clock, which the closed /dev does not have. */
+static int verify_device_allow(const BusProps *props, Buf *why)
+{
+        const BusProp *is = bus_props_find(props, "DeviceAllow");
+        _cleanup_free_ char *text = NULL;
+        int r;
+
+        if (!is || strv_length(is->items) == 0 || (strv_length(is->items) == 1 && streq(is->items[0], "char-rtc\x1fr")))
+                return 0;
+        r = shown(is->items, &text);
+        return r < 0 ? r : broken(why, "DeviceAllow is \"%s\"", text);
+}
+
+int verify_settings(const VerifyInput *in, Buf *why)
+{
+        _cleanup_(bus_props_done) BusProps props = {};
+        int r = bus_props_read(in->properties, &props), verdict = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(settings); i++) {
+                if (is_exempt(in, settings[i].name))
+                        continue;
+                r = verify_setting(&props, settings[i].name, settings[i].value, why);
+                verdict |= r;
+        }
+        if (r >= 0) {
+                r = verify_device_allow(&props, why);
+                verdict |= r;
+        }
+        if (r >= 0 && !in->context->scope) {
+                r = verify_user(&props, why);
+                verdict |= r;
+        }
+        return r < 0 ? r : verdict;
+}
