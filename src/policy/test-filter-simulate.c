@@ -22,12 +22,12 @@ typedef struct Built {
         bool *covered;
 } Built;
 
-/* lacks × profile */
-static Built built[4][_FILTER_PROFILE_MAX];
+/* lacks × profile × OnDenied=kill */
+static Built built[4][_FILTER_PROFILE_MAX][2];
 
-static Built *build(unsigned lacks, unsigned profile)
+static Built *build(unsigned lacks, unsigned profile, bool kill)
 {
-        Built *b = &built[lacks][profile];
+        Built *b = &built[lacks][profile][kill];
 
         if (b->code)
                 return b;
@@ -35,6 +35,7 @@ static Built *build(unsigned lacks, unsigned profile)
                 .profile = profile,
                 .unix_sockets = !(lacks & NO_UNIX),
                 .inet_sockets = !(lacks & NO_INET),
+                .kill_on_denied = kill,
         };
         assert_int_equal(filter_compile(&b->spec, &b->code, &b->n, NULL), 0);
         b->covered = calloc(b->n, sizeof(bool));
@@ -71,7 +72,9 @@ static void test_row(void **state)
         static const uint64_t garbage[] = { 0, UINT64_C(1) << 32, UINT64_C(1) << 63,
                 UINT64_C(0xffffffff00000000), UINT64_C(0xdeadbeef00000000) };
         const RowCase *c = *state;
-        Built *b = build(c->row->lacks, c->profile);
+        Built *b = build(c->row->lacks, c->profile, false),
+              *killing = build(c->row->lacks, c->profile, true);
+        int killed = c->row->verdict == EPERM ? VERDICT_KILL : c->row->verdict;
         unsigned ints = filter_row_int_args(c->row->call);
         long nr = syscall_number(c->row->call);
 
@@ -85,6 +88,7 @@ static void test_row(void **state)
                         if (ints & (1u << a))
                                 args[a] |= garbage[i];
                 assert_int_equal(ask(b, nr, args), c->row->verdict);
+                assert_int_equal(ask(killing, nr, args), killed);
         }
 }
 
@@ -304,7 +308,7 @@ static void test_order(void **state)
                 int before = 0;
 
                 for (unsigned p = 0; nr >= 0 && p < _FILTER_PROFILE_MAX; p++) {
-                        int v = ask(build(0, p), nr, filter_rows[r].args);
+                        int v = ask(build(0, p, false), nr, filter_rows[r].args);
 
                         assert_false(v == 0 && before != 0);
                         before = v;
@@ -379,7 +383,7 @@ static size_t add_whole_programs(struct CMUnitTest *tests)
                                                     whole[i].name) < 0)
                                         abort();
                                 tests[n++] = (struct CMUnitTest){ name, whole[i].function, NULL, NULL,
-                                        build(lacks, p) };
+                                        build(lacks, p, false) };
                         }
         return n;
 }
@@ -402,10 +406,9 @@ int main(void)
         for (size_t i = 0; i < n; i++)
                 if (tests[i].initial_state)
                         free((void *) tests[i].name);
-        for (unsigned lacks = 0; lacks < 4; lacks++)
-                for (unsigned p = 0; p < _FILTER_PROFILE_MAX; p++) {
-                        free(built[lacks][p].code);
-                        free(built[lacks][p].covered);
-                }
+        for (unsigned i = 0; i < 4 * _FILTER_PROFILE_MAX * 2; i++) {
+                free((&built[0][0][0])[i].code);
+                free((&built[0][0][0])[i].covered);
+        }
         return r;
 }
