@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+
+#include "base/strv.h"
+#include "cli/client.h"
+#include "cli/facts.h"
+#include "cli/message.h"
+#include "cli/output.h"
+#include "wire/bus-iface.h"
+
+#define USEC_PER_SEC UINT64_C(1000000)
+#define CALL_TIMEOUT (30 * USEC_PER_SEC)
+/* A start includes what the caller's answer to polkit takes, and a busy machine. */
+#define RUN_TIMEOUT (120 * USEC_PER_SEC)
+
+static inline void bus_message_unrefp(sd_bus_message **m)
+{
+        sd_bus_message_unref(*m);
+}
+#define _cleanup_message_ _cleanup_(bus_message_unrefp)
+#define _cleanup_bus_error_ _cleanup_(sd_bus_error_free)
+
+int client_connect(sd_bus **ret, Error **reterr)
+{
+        int r = sd_bus_open_system(ret);
+
+        if (r < 0)
+                return error_set(reterr, r,
+                                "cannot connect to the system bus: %s; is dbus.service (or dbus-broker) "
+                                "running?",
+                                strerror(-r));
+        return 0;
+}
+
+/* Failures whose cause is the way to the broker, not the broker: they come from the bus, which cannot know
+ * our advice. */
+static const struct {
+        const char *name; /* "*" at the end: any that begins so */
+        const char *text;
+} bus_errors[] = {
+        { SD_BUS_ERROR_SERVICE_UNKNOWN, "the broker is not installed: nothing on the system bus offers "
+                                        "org.agentbox1; install "
+                                        "agentboxd with its D-Bus files, then 'systemctl reload dbus'" },
+        { SD_BUS_ERROR_NAME_HAS_NO_OWNER, "the broker is not running and cannot be started on demand; see "
+                                          "'systemctl status agentboxd'" },
+        { "org.freedesktop.DBus.Error.Spawn.*", "the broker could not be started; see 'systemctl status "
+                                                "agentboxd' and 'journalctl -u agentboxd'" },
+        { "org.freedesktop.systemd1.*", "the broker could not be started; see 'systemctl status agentboxd' "
+                                        "and 'journalctl -u agentboxd'" },
+        { SD_BUS_ERROR_ACCESS_DENIED, "the system bus does not let you speak to the broker" },
+        { SD_BUS_ERROR_INTERACTIVE_AUTHORIZATION_REQUIRED,
+                        "not authorised: this needs an answer to polkit; join the group "
+                        "agentbox, or call from a session with a polkit agent" },
+        { SD_BUS_ERROR_NO_REPLY, "the broker did not answer; see 'journalctl -u agentboxd'" },
+        { SD_BUS_ERROR_TIMEOUT, "the broker did not answer in time; see 'journalctl -u agentboxd'" },
+        { SD_BUS_ERROR_DISCONNECTED, "the system bus closed the connection" },
+        { SD_BUS_ERROR_UNKNOWN_METHOD, "the broker is of another version than this agentbox; restart it "
+                                       "with 'systemctl restart agentboxd'" },
+};
+
+static bool matches(const char *pattern, const char *name)
+{
+        size_t n = strlen(pattern);
+
+        return n > 0 && pattern[n - 1] == '*' ? strncmp(pattern, name, n - 1) == 0 : streq(pattern, name);
+}
+
+int client_error(const sd_bus_error *e, int r, Error **reterr)
+{
+        if (!e || !e->name)
+                return error_set(reterr, r, "cannot speak to the broker: %s", strerror(-r));
+        if (sd_bus_error_get_errno(e) > 0)
+                r = -sd_bus_error_get_errno(e);
+        for (size_t i = 0; i < ELEMENTSOF(bus_errors); i++)
+                if (matches(bus_errors[i].name, e->name))
+                        return error_set(reterr, r, "%s (%s)", bus_errors[i].text, e->message ?: e->name);
+        return error_set(reterr, r, "%s", e->message ?: e->name);
+}
+
+bool client_broker_was_lost(const sd_bus_error *e)
+{
+        return sd_bus_error_has_names(e, SD_BUS_ERROR_NO_REPLY, SD_BUS_ERROR_SERVICE_UNKNOWN,
+                               SD_BUS_ERROR_NAME_HAS_NO_OWNER, SD_BUS_ERROR_TIMEOUT,
+                               AGENTBOX_ERROR_SHUTTING_DOWN) ||
+               (e->name && (startswith(e->name, "org.freedesktop.DBus.Error.Spawn.") ||
+                                           startswith(e->name, "org.freedesktop.systemd1.")));
+}
+
+static int new_call(sd_bus *bus, const char *member, sd_bus_message **ret)
+{
+        int r = sd_bus_message_new_method_call(bus, ret, AGENTBOX_BUS_NAME, AGENTBOX_OBJECT_PATH,
+                        AGENTBOX_MANAGER_INTERFACE, member);
+
+        if (r < 0)
+                return r;
+        /* polkit may ask a person only where one sits. */
+        return sd_bus_message_set_allow_interactive_authorization(*ret, isatty(STDERR_FILENO));
+}
+
+static int call(sd_bus *bus, sd_bus_message *m, sd_bus_message **ret, Error **reterr)
+{
+        _cleanup_bus_error_ sd_bus_error e = SD_BUS_ERROR_NULL;
+        int r = sd_bus_call(bus, m, isatty(STDERR_FILENO) ? RUN_TIMEOUT : CALL_TIMEOUT, &e, ret);
+
+        return r < 0 ? client_error(&e, r, reterr) : 0;
+}
+
+static int append_byte_strings(sd_bus_message *m, char *const *l)
+{
+        int r = sd_bus_message_open_container(m, 'a', "ay");
+
+        STRV_FOREACH(i, l)
+        {
+                if (r < 0)
+                        return r;
+                r = sd_bus_message_append_array(m, 'y', *i, strlen(*i));
+        }
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+static int append_options(sd_bus_message *m, const RunRequest *q)
+{
+        const struct {
+                const char *name, *value;
+        } strings[] = { { "cwd", q->cwd }, { "name", q->name }, { "unit", q->unit }, { "term", q->term } };
+        const struct {
+                const char *name;
+                bool value;
+        } flags[] = { { "detach", q->detach }, { "tty", q->tty } };
+        int r = sd_bus_message_open_container(m, 'a', "{sv}");
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(strings); i++)
+                if (strings[i].value)
+                        r = sd_bus_message_append(m, "{sv}", strings[i].name, "s", strings[i].value);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(flags); i++)
+                if (flags[i].value)
+                        r = sd_bus_message_append(m, "{sv}", flags[i].name, "b", 1);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+static int append_request(sd_bus_message *m, const RunRequest *q, const int stdio[3])
+{
+        int r = sd_bus_message_append_basic(m, 's', q->policy);
+
+        if (r >= 0)
+                r = sd_bus_message_append_strv(m, q->tightenings);
+        if (r >= 0)
+                r = append_byte_strings(m, q->argv);
+        if (r >= 0)
+                r = append_byte_strings(m, q->env);
+        if (r >= 0)
+                r = append_options(m, q);
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'a', "h");
+        for (int i = 0; r >= 0 && stdio && i < 3; i++)
+                r = sd_bus_message_append_basic(m, 'h', stdio + i);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+int client_run(sd_bus *bus, const RunRequest *q, const int stdio[3], sd_bus_message_handler_t handler,
+                void *userdata, Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *m = NULL;
+        int r = new_call(bus, "Run", &m);
+
+        if (r >= 0)
+                r = append_request(m, q, stdio);
+        if (r == -EINVAL)
+                return error_set(reterr, r,
+                                "the values of -p, --set, --timeout, --name and -C must be UTF-8 text");
+        if (r >= 0)
+                r = sd_bus_call_async(bus, NULL, m, handler, userdata, RUN_TIMEOUT);
+        if (r < 0)
+                return error_set(reterr, r, "cannot send the request to the broker: %s", strerror(-r));
+        return 0;
+}
+
+static int bad_answer(int r, Error **reterr)
+{
+        return error_set(reterr, r, "the broker's answer cannot be read (%s): is it of another version?",
+                        strerror(-r));
+}
+
+int client_run_reply(sd_bus_message *m, char **ret_run, json_t **ret_facts, Error **reterr)
+{
+        _cleanup_json_ json_t *facts = NULL;
+        const char *run, *path;
+        char *copy;
+        int r;
+
+        if (sd_bus_message_is_method_error(m, NULL))
+                return client_error(sd_bus_message_get_error(m), -EIO, reterr);
+        r = sd_bus_message_read(m, "so", &run, &path);
+        if (r >= 0)
+                r = facts_read(m, &facts);
+        if (r < 0)
+                return bad_answer(r, reterr);
+        copy = strdup(run);
+        if (!copy)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        *ret_run = copy;
+        *ret_facts = TAKE_PTR(facts);
+        return 0;
+}
+
+int client_wait(sd_bus *bus, const char *run, sd_bus_message_handler_t handler, void *userdata,
+                Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *m = NULL;
+        int r = new_call(bus, "WaitRun", &m);
+
+        if (r >= 0)
+                r = sd_bus_message_append(m, "s", run);
+        if (r >= 0)
+                r = sd_bus_call_async(bus, NULL, m, handler, userdata, UINT64_MAX);
+        if (r < 0)
+                return error_set(
+                                reterr, r, "cannot ask the broker for the end of the run: %s", strerror(-r));
+        return 0;
+}
+
+int client_wait_reply(sd_bus_message *m, RunResult *ret, Error **reterr)
+{
+        _cleanup_json_ json_t *facts = NULL;
+        int r;
+
+        if (sd_bus_message_is_method_error(m, NULL))
+                return client_error(sd_bus_message_get_error(m), -EIO, reterr);
+        r = facts_read(m, &facts);
+        if (r >= 0)
+                r = result_from_facts(facts, ret);
+        return r < 0 ? bad_answer(r, reterr) : 0;
+}
+
+static int new_kill(sd_bus *bus, const char *run, int signal, const char *reason, sd_bus_message **ret)
+{
+        int r = new_call(bus, "KillRun", ret);
+
+        return r < 0 ? r : sd_bus_message_append(*ret, AGENTBOX_KILL_SIGNATURE, run, signal, reason);
+}
+
+static int ignore_answer(sd_bus_message *m, void *userdata, sd_bus_error *e)
+{
+        return 0;
+}
+
+int client_kill_nowait(sd_bus *bus, const char *run, int signal, const char *reason)
+{
+        _cleanup_message_ sd_bus_message *m = NULL;
+        int r = new_kill(bus, run, signal, reason, &m);
+
+        /* A handler, though it does nothing: a message without one forbids the answer, and D-Bus then
+         * forbids activation. */
+        return r < 0 ? r : sd_bus_call_async(bus, NULL, m, ignore_answer, NULL, CALL_TIMEOUT);
+}
+
+int client_kill(sd_bus *bus, const char *run, int signal, Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *m = NULL, *reply = NULL;
+        int r = new_kill(bus, run, signal, "", &m);
+
+        return r < 0 ? error_set(reterr, r, "cannot ask for the kill: %s", strerror(-r))
+                     : call(bus, m, &reply, reterr);
+}
+
+/* Calls member with one string argument, or none where argument is NULL. */
+static int call_with_string(
+                sd_bus *bus, const char *member, const char *argument, sd_bus_message **ret, Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *m = NULL;
+        int r = new_call(bus, member, &m);
+
+        if (r >= 0 && argument)
+                r = sd_bus_message_append_basic(m, 's', argument);
+        if (r < 0)
+                return error_set(reterr, r, r == -EINVAL ? "not UTF-8 text" : "cannot ask the broker: %s",
+                                strerror(-r));
+        return call(bus, m, ret, reterr);
+}
+
+int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        int r = call_with_string(bus, "ListRuns", NULL, &reply, reterr);
+
+        if (r < 0)
+                return r;
+        r = facts_read_list(reply, ret);
+        return r < 0 ? bad_answer(r, reterr) : 0;
+}
+
+int client_get_run(sd_bus *bus, const char *run, json_t **ret, Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        int r = call_with_string(bus, "GetRun", run, &reply, reterr);
+
+        if (r < 0)
+                return r;
+        r = facts_read(reply, ret);
+        return r < 0 ? bad_answer(r, reterr) : 0;
+}
+
+/* The run that the id or the name is, or the only one whose id begins so; NULL and how many fit otherwise.
+ */
+static const char *match_run(const json_t *list, const char *wanted, size_t *ret_n)
+{
+        const char *found = NULL;
+        size_t n = 0;
+
+        for (size_t i = 0; i < json_array_size(list); i++) {
+                const char *id = facts_string(json_array_get(list, i), "run");
+                const char *name = facts_string(json_array_get(list, i), "name");
+
+                if (!id)
+                        continue;
+                if (streq(id, wanted) || (name && streq(name, wanted))) {
+                        *ret_n = 1;
+                        return id;
+                }
+                if (startswith(id, wanted)) {
+                        found = id;
+                        n++;
+                }
+        }
+        *ret_n = n;
+        return n == 1 ? found : NULL;
+}
+
+int client_find_run(sd_bus *bus, const char *run, char **ret_id, Error **reterr)
+{
+        _cleanup_json_ json_t *list = NULL;
+        _cleanup_free_ char *shown = message_clean(run);
+        const char *id;
+        char *copy;
+        size_t n;
+        int r;
+
+        if (!*run)
+                return error_set(reterr, -EINVAL, "no run is named by an empty text");
+        r = client_list_runs(bus, &list, reterr);
+        if (r < 0)
+                return r;
+        id = match_run(list, run, &n);
+        if (n > 1)
+                return error_set(reterr, -EINVAL, "%zu runs begin with %s: give more of the id", n, shown);
+        /* One that is not listed (it ended a while ago) may still be known by its id; the broker says so or
+         * not. */
+        copy = strdup(id ?: run);
+        if (!copy)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        *ret_id = copy;
+        return 0;
+}
+
+int client_prepare_run(sd_bus *bus, const char *policy, char ***ret, Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        int r = call_with_string(bus, "PrepareRun", policy, &reply, reterr);
+
+        if (r < 0)
+                return r;
+        r = sd_bus_message_read_strv(reply, ret);
+        return r < 0 ? bad_answer(r, reterr) : 0;
+}
+
+int client_doctor(sd_bus *bus, json_t **ret, Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        _cleanup_json_ json_t *list = json_array();
+        const char *check, *status, *text, *advice;
+        int r = call_with_string(bus, "Doctor", NULL, &reply, reterr);
+
+        if (r < 0)
+                return r;
+        r = sd_bus_message_enter_container(reply, 'a', "(ssss)");
+        while (r >= 0 && (r = sd_bus_message_read(reply, "(ssss)", &check, &status, &text, &advice)) > 0)
+                if (json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "check", check, "status",
+                                                                status, "message", text, "advice", advice)) <
+                                0)
+                        r = -ENOMEM;
+        if (r < 0)
+                return bad_answer(r, reterr);
+        *ret = TAKE_PTR(list);
+        return 0;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <jansson.h>
+#include <systemd/sd-bus.h>
+
+#include "base/error.h"
+#include "cli/run-request.h"
+#include "wire/record.h"
+
+/* Calls of the broker: client_x() here is "X" of wire/bus-iface.h and broker_method_x() there. Failures come
+ * back as an Error in the words of the broker, with what to do about it where the bus itself is the reason.
+ */
+
+static inline void bus_closep(sd_bus **bus)
+{
+        sd_bus_close_unref(*bus);
+}
+#define _cleanup_bus_ _cleanup_(bus_closep)
+
+int client_connect(sd_bus **ret, Error **reterr);
+/* Sets *reterr from what the bus answered to a call; returns a negative errno that fits. */
+int client_error(const sd_bus_error *e, int r, Error **reterr);
+
+/* stdio: three descriptors, or NULL with request->detach. The answer goes to handler: client_run_reply()
+ * reads it. */
+int client_run(sd_bus *bus, const RunRequest *request, const int stdio[3], sd_bus_message_handler_t handler,
+                void *userdata, Error **reterr);
+int client_run_reply(sd_bus_message *m, char **ret_run, json_t **ret_facts, Error **reterr);
+
+/* Never times out: the answer comes when the run has ended. */
+int client_wait(sd_bus *bus, const char *run, sd_bus_message_handler_t handler, void *userdata,
+                Error **reterr);
+int client_wait_reply(sd_bus_message *m, RunResult *ret, Error **reterr);
+/* The broker went away while it was to answer; what is asked again reaches its successor, which has taken
+ * the runs over. */
+bool client_broker_was_lost(const sd_bus_error *e);
+
+/* Sends and does not wait for the answer. */
+int client_kill_nowait(sd_bus *bus, const char *run, int signal, const char *reason);
+int client_kill(sd_bus *bus, const char *run, int signal, Error **reterr);
+int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr);
+int client_get_run(sd_bus *bus, const char *run, json_t **ret, Error **reterr);
+/* The id of the run that an id, a name, or an id's beginning that fits one run only, stands for. */
+int client_find_run(sd_bus *bus, const char *run, char **ret_id, Error **reterr);
+/* The names of the variables that the policy takes from its caller. */
+int client_prepare_run(sd_bus *bus, const char *policy, char ***ret, Error **reterr);
+/* An array of objects: check, status (ok, warning, failed), message, advice. */
+int client_doctor(sd_bus *bus, json_t **ret, Error **reterr);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "base/escape.h"
+#include "base/strv.h"
+#include "cli/message.h"
+#include "cli/output.h"
+
+static const char *const colours[_COLOUR_MAX] = {
+        [COLOUR_NONE] = "",
+        [COLOUR_BOLD] = "\033[1m",
+        [COLOUR_GREEN] = "\033[32m",
+        [COLOUR_YELLOW] = "\033[33m",
+        [COLOUR_RED] = "\033[31m",
+};
+
+static bool want_colours(void)
+{
+        const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+
+        return isatty(STDOUT_FILENO) && !(no && *no) && term && !streq(term, "dumb");
+}
+
+const char *output_colour(Colour c)
+{
+        return want_colours() ? colours[c] : "";
+}
+
+const char *output_colour_end(Colour c)
+{
+        return c != COLOUR_NONE && want_colours() ? "\033[0m" : "";
+}
+
+void table_done(Table *t)
+{
+        for (size_t i = 0; i < t->n_cells; i++)
+                free(t->cells[i]);
+        free(t->cells);
+        *t = (Table){};
+}
+
+int table_add(Table *t, char *text)
+{
+        char *shown = text ? message_clean(text) : strdup("-");
+        char **cells;
+
+        free(text);
+        cells = reallocarray(t->cells, t->n_cells + 1, sizeof(*cells));
+        if (cells)
+                t->cells = cells;
+        if (!shown || !cells) {
+                free(shown);
+                return -ENOMEM;
+        }
+        t->cells[t->n_cells++] = shown;
+        return 0;
+}
+
+/* Code points: near enough to columns, without asking the locale. */
+static size_t width(const char *s)
+{
+        size_t n = 0;
+
+        for (; *s; s++)
+                n += (*s & 0xc0) != 0x80;
+        return n;
+}
+
+static size_t column_width(const Table *t, size_t column)
+{
+        size_t w = 0;
+
+        for (size_t i = column; i < t->n_cells; i += t->columns)
+                w = MAX2(w, width(t->cells[i]));
+        return w;
+}
+
+void table_print(const Table *t)
+{
+        size_t widths[TABLE_COLUMNS_MAX] = {};
+
+        for (size_t c = 0; c < t->columns; c++)
+                widths[c] = column_width(t, c);
+        for (size_t i = 0; i < t->n_cells; i++) {
+                size_t column = i % t->columns;
+                Colour c = i < t->columns ? COLOUR_BOLD : COLOUR_NONE;
+                bool last = column == t->columns - 1;
+                size_t pad = last ? 0 : widths[column] - width(t->cells[i]) + 2;
+
+                printf("%s%s%s%*s%s", output_colour(c), t->cells[i], output_colour_end(c), (int) pad, "",
+                                last ? "\n" : "");
+        }
+}
+
+int output_json(const json_t *value)
+{
+        _cleanup_free_ char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENSURE_ASCII) : NULL;
+
+        if (!text)
+                return -ENOMEM;
+        return puts(text) < 0 ? -EIO : 0;
+}
+
+json_t *output_json_bytes(const void *p, size_t n)
+{
+        json_t *j = json_stringn(p, n);
+        _cleanup_free_ char *shown = NULL;
+
+        if (j)
+                return j;
+        shown = escape_for_display(p, n, n);
+        return shown ? json_string(shown) : NULL;
+}
+
+int output_flush(void)
+{
+        errno = 0;
+        if (fflush(stdout) == EOF || ferror(stdout))
+                return errno > 0 ? -errno : -EIO;
+        return 0;
+}
+
+char *output_size(uint64_t bytes)
+{
+        static const char units[] = "BKMGTPE";
+        double v = (double) bytes;
+        size_t unit = 0;
+        char *s;
+
+        while (v >= 1024 && units[unit + 1]) {
+                v /= 1024;
+                unit++;
+        }
+        return asprintf(&s, unit == 0 ? "%.0f%c" : "%.1f%c", v, units[unit]) < 0 ? NULL : s;
+}
+
+char *output_duration(uint64_t usec)
+{
+        uint64_t s = usec / 1000000;
+        char *text;
+        int n;
+
+        if (s < 60)
+                n = asprintf(&text, "%.3fs", (double) usec / 1e6);
+        else if (s < 3600)
+                n = asprintf(&text, "%llumin %llus", (unsigned long long) s / 60,
+                                (unsigned long long) s % 60);
+        else if (s < 86400)
+                n = asprintf(&text, "%lluh %llumin", (unsigned long long) s / 3600,
+                                (unsigned long long) s / 60 % 60);
+        else
+                n = asprintf(&text, "%llud %lluh", (unsigned long long) s / 86400,
+                                (unsigned long long) s / 3600 % 24);
+        return n < 0 ? NULL : text;
+}
+
+char *output_time(uint64_t usec)
+{
+        time_t t = (time_t) (usec / 1000000);
+        char text[64];
+        struct tm tm;
+
+        if (!localtime_r(&t, &tm) || strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm) == 0)
+                return NULL;
+        return strdup(text);
+}

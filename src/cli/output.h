@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/macro.h"
+
+/* What a verb answers, on stdout: tables and texts for people, or JSON with one object a line. */
+
+#define _cleanup_json_ _cleanup_(json_decrefp)
+
+typedef enum Colour {
+        COLOUR_NONE,
+        COLOUR_BOLD,
+        COLOUR_GREEN,
+        COLOUR_YELLOW,
+        COLOUR_RED,
+        _COLOUR_MAX
+} Colour;
+
+/* The sequence that starts the colour, or "" where stdout is no terminal or NO_COLOR is set. */
+const char *output_colour(Colour c);
+const char *output_colour_end(Colour c);
+
+/* Cells row after row, columns to a row; they are owned by the table. */
+enum { TABLE_COLUMNS_MAX = 12 };
+typedef struct Table {
+        size_t columns; /* at most TABLE_COLUMNS_MAX */
+        char **cells;
+        size_t n_cells;
+} Table;
+
+#define _cleanup_table_ _cleanup_(table_done)
+void table_done(Table *t);
+/* Takes the text over; NULL counts as "-". Control bytes are escaped. */
+int table_add(Table *t, char *text);
+/* The first row in bold; the last column may be as wide as it likes. */
+void table_print(const Table *t);
+
+/* One line; text that is no ASCII is written as \u. Negative where stdout does not take it. */
+int output_json(const json_t *value);
+/* A JSON string of bytes that need not be UTF-8 (those that are not are shown as \xNN). */
+json_t *output_json_bytes(const void *p, size_t n);
+/* Negative errno where something of what was printed could not be written. */
+int output_flush(void);
+
+/* For people; newly allocated, NULL when out of memory: 35.2M, 1.25s or 3min 2s, local time. */
+char *output_size(uint64_t bytes);
+char *output_duration(uint64_t usec);
+char *output_time(uint64_t usec_epoch);

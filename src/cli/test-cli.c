@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <sys/stat.h>
+#include <cmocka.h>
+
+#include "base/io.h"
+#include "cli/audit.h"
+#include "cli/ending.h"
+#include "cli/facts.h"
+#include "cli/message.h"
+#include "cli/output.h"
+#include "cli/result-file.h"
+#include "cli/run-request.h"
+#include "cli/since.h"
+#include "cli/why.h"
+
+/* Parses a command line (getopt reorders and keeps the pointers, so they must be writable). */
+static int parse(RunRequest *q, Error **reterr, int n, const char *const *words)
+{
+        static char *argv[32];
+
+        for (int i = 0; i < n; i++)
+                argv[i] = (char *) words[i];
+        argv[n] = NULL;
+        return run_request_parse(n, argv, q, reterr);
+}
+
+#define PARSE(q, e, ...)                                             \
+        ({                                                           \
+                const char *const _words[] = { "run", __VA_ARGS__ }; \
+                parse((q), (e), (int) ELEMENTSOF(_words), _words);   \
+        })
+
+static void test_run_options(void **state)
+{
+        RunRequest q = {};
+        Error *e = NULL;
+
+        assert_int_equal(PARSE(&q, &e, "-p", "build", "--set", "Limits.Memory=1G", "-eA=b c", "--timeout",
+                                         "5s", "-C", "sub", "--name=n", "--result", "r", "--unit", "scope",
+                                         "make", "-j2", "--", "-p", "x"),
+                        0);
+        assert_string_equal(q.policy, "build");
+        assert_int_equal(strv_length(q.tightenings), 2);
+        assert_string_equal(q.tightenings[0], "Limits.Memory=1G");
+        assert_string_equal(q.tightenings[1], "Limits.Runtime=5s");
+        assert_string_equal(q.env[0], "A=b c");
+        assert_string_equal(q.cwd, "sub");
+        assert_string_equal(q.name, "n");
+        assert_string_equal(q.unit, "scope");
+        assert_string_equal(q.result_file, "r");
+        assert_int_equal(strv_length(q.argv), 5);
+        assert_string_equal(q.argv[1], "-j2");
+        assert_string_equal(q.argv[2], "--");
+        run_request_done(&q);
+
+        assert_int_equal(PARSE(&q, &e, "--", "-x"), 0);
+        assert_string_equal(q.policy, "default");
+        assert_string_equal(q.argv[0], "-x");
+        run_request_done(&q);
+}
+
+static void test_run_refusals(void **state)
+{
+        static const char *const rows[][4] = {
+                { "--in", "x", "true", "--in" },
+                { "--out", "x", "true", "--out" },
+                { "--unit", "slice", "true", "--unit" },
+                { "--name", "", "true", "--name" },
+                { "-p", "", "true", "-p" },
+                { "--frobnicate", "x", "true", "--frobnicate" },
+                { "-e", "=x", "true", "-e" },
+                { "-e", "SURELY_NOT_SET_ANYWHERE", "true", "SURELY_NOT_SET_ANYWHERE" },
+                { "--detach", "-t", "true", "-t" },
+                { "--set", "x", "--set", "--set" },
+                { "-x", "x", "true", "-x" },
+                { "--", NULL, NULL, "COMMAND" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                const char *words[4] = { "run", rows[i][0], rows[i][1], rows[i][2] };
+                RunRequest q = {};
+                Error *e = NULL;
+
+                assert_int_equal(parse(&q, &e, rows[i][1] ? 4 : 2, words), -EINVAL);
+                assert_non_null(e);
+                if (!strstr(e->message, rows[i][3]))
+                        fail_msg("\"%s\" does not name %s", e->message, rows[i][3]);
+                error_free(e);
+                run_request_done(&q);
+        }
+}
+
+static void test_pass(void **state)
+{
+        static char a[] = "PASS_ME", b[] = "NOT_SET_ANYWHERE_ELSE", c[] = "GIVEN";
+        char *names[] = { a, b, c, NULL };
+        RunRequest q = {};
+
+        setenv("PASS_ME", "1", 1);
+        setenv("GIVEN", "caller", 1);
+        assert_int_equal(PARSE(&q, NULL, "-e", "GIVEN=option", "true"), 0);
+        assert_return_code(run_request_pass(&q, names), 0);
+        assert_int_equal(strv_length(q.env), 2);
+        assert_string_equal(q.env[0], "GIVEN=option");
+        assert_string_equal(q.env[1], "PASS_ME=1");
+        run_request_done(&q);
+}
+
+static void test_since(void **state)
+{
+        const uint64_t s = 1000000, now = 1735732800 * s; /* 2025-01-01 12:00:00 UTC */
+        static const struct {
+                const char *text;
+                int64_t back; /* seconds before now */
+        } rows[] = {
+                { "90s", 90 },
+                { "-1h", 3600 },
+                { "1h 30min ago", 5400 },
+                { "now", 0 },
+                { "@1735732000", 800 },
+                { "today", 43200 },
+                { "yesterday", 129600 },
+                { "11:30", 1800 },
+                { "2025-01-01", 43200 },
+                { "2024-12-31 12:00", 86400 },
+                { "2024-12-31T12:00:30", 86370 },
+        };
+        static const char *const bad[] = { "", "soon", "25:00", "2025-02-31", "2025-13-01", "-", "1x", "@",
+                "@-1", "12:00 " };
+        uint64_t v;
+
+        setenv("TZ", "UTC", 1);
+        tzset();
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                assert_int_equal(since_parse(rows[i].text, now, &v), 0);
+                assert_int_equal((int64_t) (now - v), rows[i].back * (int64_t) s);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++)
+                assert_int_equal(since_parse(bad[i], now, &v), -EINVAL);
+}
+
+static void test_ending(void **state)
+{
+        static const struct {
+                RunReason reason;
+                const char *text, *want;
+        } rows[] = {
+                { REASON_EXITED, NULL, NULL },
+                { REASON_EXITED, "no such command: x", "run r1: no such command: x" },
+                { REASON_SIGNAL, NULL, NULL },
+                { REASON_OOM, "memory limit 256M reached (peak 256M)",
+                                "run r1 killed: memory limit 256M reached (peak 256M)" },
+                { REASON_TIMEOUT, NULL, "run r1 killed: time limit reached" },
+                { REASON_OUTPUT_LIMIT, NULL, "run r1 killed: output limit reached" },
+                { REASON_KILLED, NULL, "run r1 killed: it was asked for" },
+                { REASON_LOST, "x", "run r1 lost: x" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                RunResult r = {
+                        .run = (char *) "r1", .reason = rows[i].reason, .message = (char *) rows[i].text
+                };
+                _cleanup_free_ char *line = NULL;
+
+                assert_return_code(ending_line(&r, &line), 0);
+                if (rows[i].want)
+                        assert_string_equal(line, rows[i].want);
+                else
+                        assert_null(line);
+        }
+}
+
+static void test_result_json(void **state)
+{
+        _cleanup_json_ json_t *j = NULL;
+        RunResult r, back;
+
+        run_result_init(&r);
+        run_result_init(&back);
+        r.run = strdup("id");
+        r.policy = strdup("bad\xff\x1b");
+        r.reason = REASON_OOM;
+        r.memory_peak = 268435456;
+        assert_return_code(strv_extend(&r.verified, "uid"), 0);
+        j = result_to_json(&r);
+        assert_int_equal(json_object_size(j), n_run_result_fields);
+        assert_string_equal(facts_string(j, "reason"), "oom");
+        assert_string_equal(facts_string(j, "policy"), "bad\\xff\\x1b");
+        assert_true(json_is_null(json_object_get(j, "exit_code")));
+        assert_int_equal(facts_u64(j, "memory_peak"), 268435456);
+        assert_int_equal(json_array_size(json_object_get(j, "verified")), 1);
+        /* And what went out comes back. */
+        assert_return_code(result_from_facts(j, &back), 0);
+        assert_int_equal(back.reason, REASON_OOM);
+        assert_int_equal(back.memory_peak, 268435456);
+        assert_true(back.exit_code == UINT64_MAX);
+        assert_true(strv_contains(back.verified, "uid"));
+        json_object_set_new(j, "reason", json_string("because"));
+        assert_int_equal(result_from_facts(j, &back), -EBADMSG);
+        run_result_done(&r);
+        run_result_done(&back);
+}
+
+static void test_result_file(void **state)
+{
+        char directory[] = "/tmp/test-cli-XXXXXX";
+        _cleanup_free_ char *path = NULL, *text = NULL;
+        RunResult r;
+        size_t n;
+
+        assert_non_null(mkdtemp(directory));
+        assert_true(asprintf(&path, "%s/result", directory) > 0);
+        run_result_init(&r);
+        r.reason = REASON_REFUSED;
+        assert_return_code(result_file_check(path, NULL), 0);
+        assert_return_code(result_file_write(path, &r, NULL), 0);
+        assert_return_code(result_file_write(path, &r, NULL), 0); /* replaces the old one */
+        assert_return_code(read_file(path, 65536, &text, &n), 0);
+        assert_true(text[n - 1] == '\n' && strstr(text, "\"reason\":\"refused\""));
+        assert_return_code(unlink(path), errno);
+        assert_return_code(rmdir(directory), errno); /* no temporary file is left */
+        assert_int_equal(result_file_check(path, NULL), -ENOENT);
+        assert_int_equal(result_file_check("/", NULL), -EISDIR);
+        assert_int_equal(result_file_check("", NULL), -ENOENT);
+        assert_return_code(result_file_check("/dev/null", NULL), 0);
+        assert_return_code(result_file_write("/dev/null", &r, NULL), 0);
+        run_result_done(&r);
+}
+
+static void test_trust(void **state)
+{
+        static const struct {
+                const char *unit, *uid, *transport, *run;
+                bool trusted;
+        } rows[] = {
+                { "agentboxd.service", "0", "journal", "abc", true },
+                { "agentboxd.service", "0", "journal", NULL, true },
+                { "agentboxd.service", "0", "stdout", "abc", false },
+                { "agentboxd.service", "1000", "journal", "abc", false },
+                { "agentboxd.service.evil.service", "0", "journal", "abc", false },
+                { "user@1000.service", "1000", "journal", "abc", false },
+                { NULL, "0", "journal", "abc", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "abc", true },
+                { "agentbox-warden-abc.service", "61234", "journal", "abd", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "ab", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "", false },
+                { "agentbox-warden-abc.service", "61234", "syslog", "abc", false },
+                { "agentbox-abc.service", "61234", "journal", "abc", false },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++)
+                assert_int_equal(audit_writer_is_trusted(
+                                                 rows[i].unit, rows[i].uid, rows[i].transport, rows[i].run),
+                                rows[i].trusted);
+}
+
+static char *why(const char *json)
+{
+        _cleanup_json_ json_t *records = json_loads(json, 0, NULL);
+        Buf text = {};
+
+        assert_non_null(records);
+        assert_return_code(why_explain(records, NULL, &text), 0);
+        return buf_take_string(&text);
+}
+
+#define RECORD(event, ...)                                                                 \
+        "{\"AGENTBOX_RUN_ID\":\"r\",\"AGENTBOX_POLICY\":\"p\",\"AGENTBOX_EVENT\":\"" event \
+        "\"," __VA_ARGS__ "}"
+#define ENDED(...) RECORD("run-ended", __VA_ARGS__)
+
+static void test_why(void **state)
+{
+        static const struct {
+                const char *records, *want;
+        } rows[] = {
+                { ENDED("\"AGENTBOX_REASON\":\"oom\",\"AGENTBOX_MEMORY_PEAK\":\"268435456\""),
+                                "[Limits]\n    Memory=512M\n" },
+                { ENDED("\"AGENTBOX_REASON\":\"timeout\",\"AGENTBOX_WALL_USEC\":\"60000123\""),
+                                "    Runtime=121s\n" },
+                { ENDED("\"AGENTBOX_REASON\":\"output-limit\""), "[Limits] Output=" },
+                { ENDED("\"AGENTBOX_REASON\":\"exited\",\"AGENTBOX_EXIT_CODE\":\"3\""),
+                                "the cause lies in the program itself" },
+                { ENDED("\"AGENTBOX_REASON\":\"exited\",\"AGENTBOX_EXIT_CODE\":\"0\""),
+                                "nothing was denied" },
+                { ENDED("\"AGENTBOX_REASON\":\"signal\",\"AGENTBOX_SIGNAL\":\"11\""),
+                                "Signal 11 (SIGSEGV)" },
+                { ENDED("\"AGENTBOX_REASON\":\"signal\",\"AGENTBOX_SIGNAL\":\"31\""), "[Syscalls]" },
+                { RECORD("run-unverified", "\"AGENTBOX_BROKEN\":\"memory limit\""), "memory limit" },
+                { RECORD("run-refused", "\"AGENTBOX_REASON\":\"no policy \\u001b[2J\""),
+                                "no policy \\x1b[2J" },
+                { RECORD("run-started", "\"MESSAGE\":\"x\""), "still runs" },
+                { RECORD("syscall-denied", "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":\"3\","
+                                           "\"MESSAGE\":\"ptrace denied\"") "," RECORD(
+                                  "syscall-denied", "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":"
+                                                    "\"4\",\"MESSAGE\":\"ptrace denied\""),
+                                "ptrace denied (7 times)\n    [Syscalls]\n    Allow=ptrace\n" },
+                { RECORD("egress-denied", "\"AGENTBOX_PROTO\":\"tls\",\"AGENTBOX_DEST_NAME\":\"x.example\","
+                                          "\"AGENTBOX_DEST_PORT\":\"443\","
+                                          "\"AGENTBOX_REASON\":\"no-rule\""),
+                                "    [Network]\n    Allow=tls x.example:443\n" },
+                { RECORD("egress-denied",
+                                  "\"AGENTBOX_PROTO\":\"tcp\",\"AGENTBOX_DEST_ADDR\":\"169.254.169.254\","
+                                  "\"AGENTBOX_DEST_PORT\":\"80\",\"AGENTBOX_REASON\":\"metadata\""),
+                                "no policy can allow" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_free_ char *json = NULL, *text = NULL;
+
+                assert_true(asprintf(&json, "[%s]", rows[i].records) > 0);
+                text = why(json);
+                if (!strstr(text, rows[i].want))
+                        fail_msg("wanted: %s\ngot: %s", rows[i].want, text);
+        }
+}
+
+static void test_message_clean(void **state)
+{
+        static const struct {
+                const char *text, *want;
+        } rows[] = {
+                { "plain", "plain" },
+                { "a\x1b[2J", "a\\x1b[2J" },
+                { "kept \\x1b", "kept \\x1b" },
+                { "\xff", "\\xff" },
+                { "", "" },
+                { "\xc2\x9b", "\\xc2\\x9b" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_free_ char *s = message_clean(rows[i].text);
+
+                assert_string_equal(s, rows[i].want);
+        }
+}
+
+static void test_output_formats(void **state)
+{
+        static const struct {
+                char *(*format)(uint64_t);
+                uint64_t v;
+                const char *want;
+        } rows[] = {
+                { output_size, 0, "0B" },
+                { output_size, 1023, "1023B" },
+                { output_size, 1536, "1.5K" },
+                { output_size, 268435456, "256.0M" },
+                { output_duration, 1500000, "1.500s" },
+                { output_duration, 182000000, "3min 2s" },
+                { output_duration, UINT64_C(90061000000), "1d 1h" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_free_ char *s = rows[i].format(rows[i].v);
+
+                assert_string_equal(s, rows[i].want);
+        }
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_run_options),
+                cmocka_unit_test(test_run_refusals),
+                cmocka_unit_test(test_pass),
+                cmocka_unit_test(test_since),
+                cmocka_unit_test(test_ending),
+                cmocka_unit_test(test_result_json),
+                cmocka_unit_test(test_result_file),
+                cmocka_unit_test(test_trust),
+                cmocka_unit_test(test_why),
+                cmocka_unit_test(test_message_clean),
+                cmocka_unit_test(test_output_formats),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}

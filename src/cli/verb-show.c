@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+
+#include "cli/client.h"
+#include "cli/facts.h"
+#include "cli/message.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+
+typedef struct ShowArgs {
+        bool json;
+} ShowArgs;
+
+static const Option show_options[] = {
+        { "json", 0, OPTION_SET, offsetof(ShowArgs, json), NULL, "one JSON object" },
+};
+
+static const Usage show_usage = {
+        .verb = "show",
+        .synopsis = "RUN [--json]",
+        .description = "Shows one run, by its id, the beginning of its id, or its name: its policy and "
+                       "limits, what it uses, what\n"
+                       "was verified before it began, and how it ended if it has.",
+        .options = show_options,
+        .n_options = ELEMENTSOF(show_options),
+        .min = 1,
+        .max = 1,
+};
+
+/* How to write a fact for people. One that is not in the table is written as it is. */
+typedef char *(*Format)(uint64_t);
+static const struct {
+        const char *fact;
+        Format format;
+} formats[] = {
+        { "started", output_time },
+        { "ended", output_time },
+        { "wall_usec", output_duration },
+        { "cpu_usec", output_duration },
+        { "memory", output_size },
+        { "memory_peak", output_size },
+        { "egress_bytes", output_size },
+        { "ingress_bytes", output_size },
+        { "output_limit", output_size },
+};
+
+static char *format_integer(const char *name, json_int_t v)
+{
+        char *s;
+
+        for (size_t i = 0; i < ELEMENTSOF(formats); i++)
+                if (streq(formats[i].fact, name) && v >= 0)
+                        return formats[i].format((uint64_t) v);
+        return asprintf(&s, "%lld", (long long) v) < 0 ? NULL : s;
+}
+
+static char *format_array(const json_t *array)
+{
+        _cleanup_strv_ char **l = NULL;
+
+        for (size_t i = 0; i < json_array_size(array); i++) {
+                const char *s = json_string_value(json_array_get(array, i));
+
+                if (s && strv_extend(&l, s) < 0)
+                        return NULL;
+        }
+        return strv_join(l, ", ");
+}
+
+static char *format_fact(const char *name, const json_t *value)
+{
+        if (json_is_string(value))
+                return strdup(json_string_value(value));
+        if (json_is_boolean(value))
+                return strdup(json_is_true(value) ? "yes" : "no");
+        if (json_is_integer(value))
+                return format_integer(name, json_integer_value(value));
+        if (json_is_array(value))
+                return format_array(value);
+        return NULL;
+}
+
+static int print_facts(json_t *facts)
+{
+        const char *name;
+        json_t *value;
+
+        json_object_foreach(facts, name, value)
+        {
+                _cleanup_free_ char *text = format_fact(name, value),
+                                    *shown = text ? message_clean(text) : NULL;
+
+                if (shown && *shown)
+                        printf("%16s: %s\n", name, shown);
+        }
+        return 0;
+}
+
+int verb_show(int argc, char **argv)
+{
+        _cleanup_error_ Error *e = NULL;
+        _cleanup_bus_ sd_bus *bus = NULL;
+        _cleanup_json_ json_t *facts = NULL, *complete = NULL;
+        _cleanup_free_ char *id = NULL;
+        ShowArgs args = {};
+        int first, r;
+
+        r = options_parse(&show_usage, argc, argv, &args, &first, &e);
+        if (r > 0)
+                return 0;
+        if (r >= 0)
+                r = client_connect(&bus, &e);
+        if (r >= 0)
+                r = client_find_run(bus, argv[first], &id, &e);
+        if (r >= 0)
+                r = client_get_run(bus, id, &facts, &e);
+        if (r >= 0) {
+                complete = facts_complete(facts);
+                r = complete ? 0 : -ENOMEM;
+        }
+        if (r >= 0)
+                r = args.json ? output_json(complete) : print_facts(complete);
+        return r < 0 ? message_failure(e, r) : 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+
+#include "cli/audit.h"
+#include "cli/facts.h"
+#include "cli/find-run.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/verbs.h"
+#include "cli/why.h"
+
+static const Usage why_usage = {
+        .verb = "why",
+        .synopsis = "RUN",
+        .description = "Says from the audit records what ended a run and what it was denied, and the "
+                       "smallest policy lines that would\n"
+                       "allow it; or that nothing of agentbox stood in its way.",
+        .min = 1,
+        .max = 1,
+};
+
+static int read_records(const char *id, json_t **ret, Error **reterr)
+{
+        _cleanup_journal_ sd_journal *j = NULL;
+        _cleanup_json_ json_t *records = json_array();
+        json_t *record;
+        int r = audit_open(id, 0, &j, reterr);
+
+        if (r < 0)
+                return r;
+        while ((r = audit_next(j, &record)) > 0)
+                if (json_array_append_new(records, record) < 0)
+                        return error_set(reterr, -ENOMEM, "out of memory");
+        if (r < 0)
+                return error_set(reterr, r, "cannot read the journal: %s", strerror(-r));
+        *ret = TAKE_PTR(records);
+        return 0;
+}
+
+static int explain(const char *run, Error **reterr)
+{
+        _cleanup_json_ json_t *records = NULL;
+        _cleanup_policy_ Policy *policy = NULL;
+        _cleanup_free_ char *id = NULL;
+        _cleanup_buf_ Buf text = {};
+        const char *name;
+        int r = find_run_in_journal(run, &id, reterr);
+
+        if (r >= 0)
+                r = read_records(id, &records, reterr);
+        if (r < 0)
+                return r;
+        name = facts_string(json_array_get(records, 0), "AGENTBOX_POLICY");
+        /* Only makes the advice better: without it (not readable, gone since) it is said in general words.
+         */
+        if (name)
+                (void) policy_load(name, NULL, NULL, &policy, NULL);
+        r = why_explain(records, policy, &text);
+        if (r < 0)
+                return error_set(reterr, r, "out of memory");
+        fwrite(text.data, 1, text.size, stdout);
+        return 0;
+}
+
+int verb_why(int argc, char **argv)
+{
+        _cleanup_error_ Error *e = NULL;
+        int first, r;
+
+        r = options_parse(&why_usage, argc, argv, NULL, &first, &e);
+        if (r > 0)
+                return 0;
+        if (r >= 0)
+                r = explain(argv[first], &e);
+        return r < 0 ? message_failure(e, r) : 0;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/parse.h"
+#include "cli/audit.h"
+#include "cli/facts.h"
+#include "cli/message.h"
+#include "cli/output.h"
+#include "cli/why.h"
+#include "wire/record.h"
+
+static const char *field(const json_t *record, const char *name)
+{
+        return facts_string(record, name);
+}
+
+static uint64_t number(const json_t *record, const char *name)
+{
+        const char *s = field(record, name);
+        uint64_t v;
+
+        return s && parse_u64(s, &v) >= 0 ? v : UINT64_MAX;
+}
+
+static const json_t *last_event(const json_t *records, const char *event)
+{
+        for (size_t i = json_array_size(records); i > 0; i--) {
+                const json_t *r = json_array_get(records, i - 1);
+                const char *e = field(r, "AGENTBOX_EVENT");
+
+                if (e && streq(e, event))
+                        return r;
+        }
+        return NULL;
+}
+
+/* Text of a record, safe to show. */
+static void say(Buf *out, const char *before, const char *text, const char *after)
+{
+        _cleanup_free_ char *shown = message_clean(text);
+
+        if (!shown)
+                out->error = -ENOMEM;
+        else
+                buf_printf(out, "%s%s%s", before, shown, after);
+}
+
+/* A limit that can end a run or keep it small, and the figure of the record that shows how far it came. */
+typedef struct LimitRow {
+        RunReason reason; /* _REASON_MAX: it ends nothing */
+        const char *key;
+        PolicyKey policy_key;
+        const char *figure; /* of run-ended, or NULL */
+        uint64_t unit;      /* what the suggestion is rounded up to */
+        char *(*format)(uint64_t);
+        const char *text;
+} LimitRow;
+
+static const LimitRow limits[] = {
+        { REASON_TIMEOUT, "Runtime", LIMITS_RUNTIME, "AGENTBOX_WALL_USEC", 1000000, format_usec,
+                        "Its time limit passed" },
+        { REASON_OOM, "Memory", LIMITS_MEMORY, "AGENTBOX_MEMORY_PEAK", 1 << 20, format_size,
+                        "Its memory limit was reached" },
+        { REASON_OUTPUT_LIMIT, "Output", LIMITS_OUTPUT, NULL, 1 << 20, format_size,
+                        "It wrote more than its output limit" },
+        { _REASON_MAX, "Tasks", LIMITS_TASKS, "AGENTBOX_TASKS_PEAK", 1, format_size,
+                        "It reached its task limit (fork fails with EAGAIN then)" },
+};
+
+static bool reached(uint64_t figure, uint64_t limit)
+{
+        return figure != UINT64_MAX && figure >= limit - limit / 10;
+}
+
+/* Twice of what was not enough; how much would be enough, nobody has seen. */
+static uint64_t suggestion(const LimitRow *row, uint64_t figure, uint64_t limit)
+{
+        uint64_t base = limit > 0 && (figure == UINT64_MAX || reached(figure, limit)) ? limit : figure;
+        uint64_t doubled;
+
+        if (base == UINT64_MAX || __builtin_mul_overflow(base, (uint64_t) 2, &doubled))
+                return 0;
+        return (doubled + row->unit - 1) / row->unit * row->unit;
+}
+
+static void explain_limit(const LimitRow *row, const json_t *ended, const Policy *policy, Buf *out)
+{
+        uint64_t figure = row->figure ? number(ended, row->figure) : UINT64_MAX;
+        uint64_t limit = policy ? policy_u64(policy, row->policy_key) : 0;
+        uint64_t v = suggestion(row, figure, limit);
+        _cleanup_free_ char *value = v > 0 ? row->format(v) : NULL;
+        const char *message = field(ended, "AGENTBOX_MESSAGE");
+
+        buf_printf(out, "%s", row->text);
+        if (message)
+                say(out, ": ", message, "");
+        if (!value)
+                buf_printf(out, ".\n  A greater [Limits] %s= would allow more.\n", row->key);
+        else if (limit > 0 && v <= limit)
+                buf_printf(out,
+                                ".\n  The policy allows it: the run was started with a tighter value. More "
+                                "is\n    --set Limits.%s=%s\n",
+                                row->key, value);
+        else
+                buf_printf(out, ".\n  More would be allowed by\n    [Limits]\n    %s=%s\n", row->key, value);
+}
+
+static const LimitRow *limit_of_reason(RunReason reason)
+{
+        for (size_t i = 0; i < ELEMENTSOF(limits); i++)
+                if (limits[i].reason == reason)
+                        return limits + i;
+        return NULL;
+}
+
+/* Limits that end nothing but were reached; how many. */
+static size_t explain_reached(const json_t *ended, const Policy *policy, Buf *out)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
+                uint64_t limit = policy ? policy_u64(policy, limits[i].policy_key) : 0;
+
+                if (limits[i].reason != _REASON_MAX || limit == 0 ||
+                                number(ended, limits[i].figure) == UINT64_MAX ||
+                                number(ended, limits[i].figure) < limit)
+                        continue;
+                explain_limit(limits + i, ended, policy, out);
+                n++;
+        }
+        return n;
+}
+
+static const struct {
+        int signal;
+        const char *text;
+} signals[] = {
+        { SIGSYS, "A system call that the policy's profile does not have ended it (SIGSYS).\n  See "
+                  "[Syscalls] Profile=, Allow= and OnDenied=.\n" },
+        { SIGXFSZ, "It wrote a file larger than [Limits] FileSize= allows (SIGXFSZ).\n" },
+};
+
+static void explain_signal(uint64_t signal, size_t n_denied, Buf *out)
+{
+        const char *name = signal < NSIG ? sigabbrev_np((int) signal) : NULL;
+
+        for (size_t i = 0; i < ELEMENTSOF(signals); i++)
+                if ((uint64_t) signals[i].signal == signal) {
+                        buf_printf(out, "%s", signals[i].text);
+                        return;
+                }
+        buf_printf(out, "Signal %llu%s%s%s ended it", (unsigned long long) signal, name ? " (SIG" : "",
+                        name ?: "", name ? ")" : "");
+        buf_printf(out, n_denied > 0 ? "; what was denied before stands below.\n"
+                                     : "; nothing was denied and no limit was reached: the cause lies in "
+                                       "the program itself.\n");
+}
+
+static void explain_exit(const json_t *ended, size_t n_denied, size_t n_reached, Buf *out)
+{
+        uint64_t code = number(ended, "AGENTBOX_EXIT_CODE");
+        const char *message = field(ended, "AGENTBOX_MESSAGE");
+
+        if (message) {
+                say(out, "Its command was not run: ", message, ".\n");
+                buf_printf(out, "  What exists inside is what [Files] Root= and Expose= show.\n");
+        } else if (code == 0)
+                buf_printf(out, "It exited with status 0%s.\n", n_denied == 0 ? "; nothing was denied" : "");
+        else if (n_denied + n_reached == 0)
+                buf_printf(out,
+                                "It exited with status %llu by itself; nothing was denied and no limit was "
+                                "reached: the cause lies in the program itself.\n",
+                                (unsigned long long) code);
+        else
+                buf_printf(out, "It exited with status %llu by itself.\n", (unsigned long long) code);
+}
+
+static void explain_end(const json_t *ended, const Policy *policy, size_t n_denied, Buf *out)
+{
+        const char *name = field(ended, "AGENTBOX_REASON"), *text = field(ended, "AGENTBOX_MESSAGE");
+        int reason = name ? run_reason_from_string(name) : -EINVAL;
+        const LimitRow *limit = reason >= 0 ? limit_of_reason((RunReason) reason) : NULL;
+        size_t n_reached;
+
+        if (limit) {
+                explain_limit(limit, ended, policy, out);
+                return;
+        }
+        n_reached = explain_reached(ended, policy, out);
+        switch (reason) {
+        case REASON_EXITED:
+                explain_exit(ended, n_denied, n_reached, out);
+                break;
+        case REASON_SIGNAL:
+                explain_signal(number(ended, "AGENTBOX_SIGNAL"), n_denied + n_reached, out);
+                break;
+        case REASON_KILLED:
+                say(out, "It was ended on request", text ? ": " : "", "");
+                say(out, "", text ?: "", ".\n");
+                break;
+        case REASON_LOST:
+                say(out, "Its end was not seen by the broker", text ? ": " : "", "");
+                say(out, "", text ?: "", ". See 'journalctl -u agentboxd'.\n");
+                break;
+        default:
+                say(out, "It ended: ", text ?: name ?: "no reason was recorded", ".\n");
+        }
+}
+
+/* Everything of a denial that must be equal for two records to be one line. */
+static char *denial_key(const json_t *record)
+{
+        static const char *const names[] = { "AGENTBOX_EVENT", "AGENTBOX_SYSCALL", "AGENTBOX_PROTO",
+                "AGENTBOX_DEST_NAME", "AGENTBOX_DEST_ADDR", "AGENTBOX_DEST_PORT", "AGENTBOX_REASON" };
+        _cleanup_buf_ Buf b = {};
+
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                buf_printf(&b, "%s\n", field(record, names[i]) ?: "");
+        return buf_take_string(&b);
+}
+
+static void suggest_egress(const json_t *record, Buf *out)
+{
+        const char *reason = field(record, "AGENTBOX_REASON"), *proto = field(record, "AGENTBOX_PROTO");
+        const char *host = field(record, "AGENTBOX_DEST_NAME") ?: field(record, "AGENTBOX_DEST_ADDR");
+        const char *port = field(record, "AGENTBOX_DEST_PORT");
+        _cleanup_free_ char *rule = NULL;
+
+        if (reason && streq(reason, "metadata")) {
+                buf_printf(out, "    no policy can allow the metadata addresses\n");
+                return;
+        }
+        if (!host || !proto || (!streq(proto, "tls") && !streq(proto, "http") && !streq(proto, "tcp"))) {
+                buf_printf(out, "    no [Network] rule allows this kind of traffic\n");
+                return;
+        }
+        if (asprintf(&rule, "%s %s%s%s%s", proto, host, port ? ":" : "", port ?: "",
+                            reason && streq(reason, "addr-blocked") ? " private=allow" : "") < 0)
+                rule = NULL;
+        say(out, "    [Network]\n    Allow=", rule ?: "?", "\n");
+}
+
+static void explain_denial(const json_t *record, uint64_t count, Buf *out)
+{
+        const char *event = field(record, "AGENTBOX_EVENT"), *syscall = field(record, "AGENTBOX_SYSCALL");
+
+        say(out, "  ", field(record, "MESSAGE") ?: event, "");
+        buf_printf(out, count > 1 ? " (%llu times)\n" : "\n", (unsigned long long) count);
+        if (streq(event, "egress-denied"))
+                suggest_egress(record, out);
+        else if (streq(event, "syscall-denied") && syscall)
+                say(out, "    [Syscalls]\n    Allow=", syscall, "\n");
+}
+
+static bool is_denial(const json_t *record)
+{
+        const char *event = field(record, "AGENTBOX_EVENT");
+
+        return event && audit_event_denies(event) && !startswith(event, "run-");
+}
+
+static uint64_t count_of(const json_t *record)
+{
+        uint64_t n = number(record, "AGENTBOX_COUNT");
+
+        return n == UINT64_MAX ? 1 : n;
+}
+
+/* Groups equal denials, in the order of their first appearance. Values: { "record": …, "count": n }. */
+static int collect_denials(const json_t *records, json_t **ret)
+{
+        _cleanup_json_ json_t *groups = json_object();
+
+        for (size_t i = 0; i < json_array_size(records); i++) {
+                json_t *record = json_array_get(records, i), *group;
+                _cleanup_free_ char *key = NULL;
+
+                if (!is_denial(record))
+                        continue;
+                key = denial_key(record);
+                if (!key)
+                        return -ENOMEM;
+                group = json_object_get(groups, key);
+                if (!group) {
+                        group = json_pack("{s:O,s:i}", "record", record, "count", 0);
+                        if (json_object_set_new(groups, key, group) < 0)
+                                return -ENOMEM;
+                }
+                json_object_set_new(group, "count",
+                                json_integer((json_int_t) ((uint64_t) json_integer_value(
+                                                                           json_object_get(group, "count")) +
+                                                           count_of(record))));
+        }
+        *ret = TAKE_PTR(groups);
+        return 0;
+}
+
+static void explain_denials(json_t *groups, Buf *out)
+{
+        const char *key;
+        json_t *group;
+
+        if (json_object_size(groups) == 0)
+                return;
+        buf_printf(out, "Denied, and what would allow it:\n");
+        json_object_foreach(groups, key, group) explain_denial(json_object_get(group, "record"),
+                        (uint64_t) json_integer_value(json_object_get(group, "count")), out);
+}
+
+/* Before the program's first instruction; true where that was the end of it. */
+static bool explain_not_started(const json_t *records, Buf *out)
+{
+        const json_t *unverified = last_event(records, "run-unverified"),
+                     *refused = last_event(records, "run-refused");
+
+        if (unverified) {
+                say(out, "It was stopped before its first instruction, because this host did not keep what the "
+                                "policy promises: ",
+                        field(unverified, "AGENTBOX_BROKEN") ?: field(unverified, "MESSAGE") ?: "?", ".\n");
+                buf_printf(out, "  See 'agentbox doctor', and the drop-ins of agentbox- units on this "
+                                "host.\n");
+        } else if (refused)
+                say(out, "It was refused: ",
+                                field(refused, "AGENTBOX_REASON") ?: field(refused, "MESSAGE") ?: "?", ".\n");
+        return unverified || refused;
+}
+
+int why_explain(const json_t *records, const Policy *policy, Buf *out)
+{
+        const json_t *first = json_array_get(records, 0), *ended = last_event(records, "run-ended");
+        _cleanup_json_ json_t *groups = NULL;
+        int r = collect_denials(records, &groups);
+
+        if (r < 0)
+                return r;
+        say(out, "Run ", field(first, "AGENTBOX_RUN_ID") ?: "?", "");
+        say(out, " under policy ", field(first, "AGENTBOX_POLICY") ?: "?", "\n");
+        if (!explain_not_started(records, out)) {
+                if (ended)
+                        explain_end(ended, policy, json_object_size(groups), out);
+                else
+                        buf_printf(out, "Its end is not recorded: it still runs, or the broker has not come "
+                                        "back since.\n");
+        }
+        explain_denials(groups, out);
+        return out->error;
+}
