@@ -123,9 +123,7 @@ void run_on_status(Run *r)
 
         if (s->active_state && !streq(s->active_state, "inactive"))
                 r->was_up = true;
-        if (s->main_pid > 0)
-                r->was_up = true;
-        /* "inactive" is what a unit is before its job begins, too. */
+        /* "inactive" is what a unit is before its job begins, too. (MainPID= proves nothing: it comes in an earlier signal.) */
         if (unit_status_is_over(s) && r->was_up) {
                 on_over(r);
                 return;

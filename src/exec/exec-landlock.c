@@ -2,7 +2,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
+#include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -92,17 +92,54 @@ static int allow_fd(const Ruleset *s, int fd, uint64_t access)
         return syscall(SYS_landlock_add_rule, s->fd, LANDLOCK_PATH_BENEATH, &rule, 0) < 0 ? -errno : 0;
 }
 
-static int open_plain(int dir, const char *path, uint64_t flags)
+/* One name in dir, never through a symbolic link. */
+static int open_name(int dir, const char *name, int flags)
 {
-        struct open_how how = { .flags = O_CLOEXEC | flags, .resolve = RESOLVE_NO_SYMLINKS };
-        long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+        _cleanup_close_ int fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC);
+        struct stat st;
 
-        return fd < 0 ? -errno : (int) fd;
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        /* O_PATH opens the link itself. */
+        return S_ISLNK(st.st_mode) ? -ELOOP : TAKE_FD(fd);
+}
+
+/* An absolute path, name by name, without a symbolic link anywhere in it. (openat2() would do that at once, but systemd's filter
+ * answers it with ENOSYS wherever RestrictSUIDSGID= is set, as it cannot see its flags.) */
+static int open_plain(const char *path, int flags)
+{
+        _cleanup_close_ int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        char name[NAME_MAX + 1];
+
+        if (fd < 0)
+                return -errno;
+        for (path += strspn(path, "/"); *path;) {
+                size_t n = strcspn(path, "/");
+                int next;
+
+                if (n > NAME_MAX)
+                        return -ENAMETOOLONG;
+                memcpy(name, path, n);
+                name[n] = 0;
+                path += n;
+                path += strspn(path, "/");
+                next = open_name(fd, name, O_PATH);
+                if (next < 0)
+                        return next;
+                close(fd);
+                fd = next;
+        }
+        if (!(flags & O_PATH)) {
+                int next = openat(fd, ".", flags | O_CLOEXEC);
+
+                return next < 0 ? -errno : next;
+        }
+        return TAKE_FD(fd);
 }
 
 static int allow_path(const Ruleset *s, const char *path, uint64_t access)
 {
-        _cleanup_close_ int fd = open_plain(AT_FDCWD, path, O_PATH);
+        _cleanup_close_ int fd = open_plain(path, O_PATH);
 
         return fd < 0 ? fd : allow_fd(s, fd, access);
 }
@@ -130,7 +167,7 @@ static Relation relation(const Ruleset *s, const char *path)
  * path ends in a slash. */
 static int allow_execute_beside(const Ruleset *s, const char *path)
 {
-        int fd = open_plain(AT_FDCWD, path, O_RDONLY | O_DIRECTORY), r = 0;
+        int fd = open_plain(path, O_RDONLY | O_DIRECTORY), r = 0;
         DIR *d = fd < 0 ? NULL : fdopendir(fd);
         struct dirent *e;
 
@@ -159,7 +196,7 @@ static int allow_execute_beside(const Ruleset *s, const char *path)
                 case APART:
                         /* A symbolic link has no rights of its own, and what cannot be opened cannot be
                          * executed. */
-                        c = open_plain(dirfd(d), e->d_name, O_PATH);
+                        c = open_name(dirfd(d), e->d_name, O_PATH);
                         r = c < 0 ? 0 : allow_fd(s, c, FS_EXECUTE);
                         break;
                 }
