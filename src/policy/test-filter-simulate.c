@@ -266,17 +266,11 @@ static bool may_be_unreachable(const struct sock_filter *i)
 static void test_coverage(void **state)
 {
         Built *b = *state;
-        size_t missed = 0;
 
-        for (size_t i = 0; i < b->n; i++) {
-                if (b->covered[i])
-                        continue;
-                missed++;
-                if (!may_be_unreachable(&b->code[i]))
+        for (size_t i = 0; i < b->n; i++)
+                if (!b->covered[i] && !may_be_unreachable(&b->code[i]))
                         fail_msg("%s: instruction %zu of %zu was never reached",
                                         filter_profile_names[b->spec.profile], i, b->n);
-        }
-        assert_in_range(missed, 0, 4);
 }
 
 static bool some_row_touches(const char *call, const FilterCompare *c, int verdict)
