@@ -23,7 +23,7 @@ static inline void journal_closep(sd_journal **j)
 int audit_open(const char *run, uint64_t since, sd_journal **ret, Error **reterr);
 /* The next record that counts: 1 and an object of strings (arrays where a field is there several times),
  * with all AGENTBOX_… fields, MESSAGE, MESSAGE_ID, PRIORITY, __REALTIME_TIMESTAMP and what journald knows
- * the writer. 0: there is none now. */
+ * of the writer. 0: there is none now. */
 int audit_next(sd_journal *j, json_t **ret);
 /* Which run an id, or the beginning of one, means. -ENOENT: no record that counts speaks of it. */
 int audit_find_run(const char *run, char **ret_id, Error **reterr);

@@ -5,6 +5,9 @@
 #
 # The client from end to end: on a private bus, against a broker that only plays one (fake-broker.c). Prints TAP.
 
+# Functions are called by check(), and scripts for inside stand in single quotes.
+# shellcheck disable=SC2317,SC2016,SC2094
+
 set -u
 AGENTBOX=$1 FAKE=$2
 WORK=$(mktemp -d)
@@ -152,11 +155,11 @@ check "-e without a name" status 125 run -e =x -- true
 
 # signalled SIGNAL WANT SCRIPT: the client gets SIGNAL when the script has said "ready".
 signalled() {
-        local out status
+        local status
         coproc CLIENT { exec "$AGENTBOX" run -- sh -c "$3" 2>"$WORK/err" </dev/null; }
         local pid=$! fd
         exec {fd}<&"${CLIENT[0]}"
-        read -r -u "$fd" out
+        read -r -u "$fd" _
         kill -"$1" "$pid"
         wait "$pid"
         status=$?
@@ -167,10 +170,10 @@ for s in INT TERM HUP QUIT USR1 USR2; do
         check "SIG$s is passed on" signalled "$s" 33 "trap 'exit 33' $s; echo ready; while :; do sleep 0.02; done"
 done
 insist() {
-        local out
-        coproc CLIENT { exec "$AGENTBOX" run -- sh -c "trap '' TERM; echo ready; while :; do sleep 0.02; done" 2>"$WORK/err" </dev/null; }
+        local script="trap '' TERM; echo ready; while :; do sleep 0.02; done"
+        coproc CLIENT { exec "$AGENTBOX" run -- sh -c "$script" 2>"$WORK/err" </dev/null; }
         local pid=$!
-        read -r -u "${CLIENT[0]}" out
+        read -r -u "${CLIENT[0]}" _
         kill -TERM "$pid"
         sleep 0.3
         kill -0 "$pid" || return 1
