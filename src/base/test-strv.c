@@ -57,7 +57,7 @@ static void test_null_is_empty(void **state)
         assert_null(copy);
         assert_null(strv_free(NULL));
         STRV_FOREACH(i, (char **) NULL)
-        n++;
+                n++;
         assert_int_equal(n, 0);
 }
 

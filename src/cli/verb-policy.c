@@ -93,8 +93,7 @@ static int policy_list_verb(const PolicyArgs *args, char **argv)
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(heads); i++)
                 r = table_add(&t, strdup(heads[i]));
-        STRV_FOREACH(i, names)
-        {
+        STRV_FOREACH(i, names) {
                 if (r < 0)
                         break;
                 r = list_one(*i, &t);
@@ -134,8 +133,7 @@ static int policy_check_verb(const PolicyArgs *args, char **argv)
 {
         int status = EXIT_SUCCESS;
 
-        STRV_FOREACH(file, argv)
-        {
+        STRV_FOREACH(file, argv) {
                 _cleanup_policy_ Policy *p = NULL;
                 _cleanup_error_ Error *e = NULL;
                 int r = ends_in(*file, ".list")   ? policy_check_set_file(*file, &e)
@@ -177,7 +175,7 @@ static void print_explanation(PolicyKey key, const PolicyExplanation *x)
                 printf("%s%s.%s%s=%s  (%s)\n", output_colour(COLOUR_BOLD), k->section, k->name,
                                 output_colour_end(COLOUR_BOLD), x->values[i], x->sources[i]);
         STRV_FOREACH(i, x->enforced)
-        print_shortened(*i);
+                print_shortened(*i);
 }
 
 static json_t *json_strings(char *const *l)
@@ -185,7 +183,7 @@ static json_t *json_strings(char *const *l)
         json_t *a = json_array();
 
         STRV_FOREACH(i, l)
-        json_array_append_new(a, output_json_bytes(*i, strlen(*i)));
+                json_array_append_new(a, output_json_bytes(*i, strlen(*i)));
         return a;
 }
 
@@ -252,9 +250,9 @@ static void print_only_in(PolicyKey key, char *const *l, char *const *other, cha
         const PolicyKeyInfo *k = policy_keys + key;
 
         STRV_FOREACH(i, l)
-        if (!strv_contains(other, *i))
-                printf("%s%c%s.%s=%s%s\n", output_colour(colour), sign, k->section, k->name, *i,
-                                output_colour_end(colour));
+                if (!strv_contains(other, *i))
+                        printf("%s%c%s.%s=%s%s\n", output_colour(colour), sign, k->section, k->name, *i,
+                                        output_colour_end(colour));
 }
 
 static int policy_diff_verb(const PolicyArgs *args, char **argv)
@@ -276,9 +274,9 @@ static int policy_diff_verb(const PolicyArgs *args, char **argv)
                 if (r < 0 || k == POLICY_EXTENDS)
                         continue;
                 STRV_FOREACH(i, left)
-                different |= !strv_contains(right, *i);
+                        different |= !strv_contains(right, *i);
                 STRV_FOREACH(i, right)
-                different |= !strv_contains(left, *i);
+                        different |= !strv_contains(left, *i);
                 print_only_in(k, left, right, '-', COLOUR_RED);
                 print_only_in(k, right, left, '+', COLOUR_GREEN);
         }
@@ -295,7 +293,7 @@ static int policy_indexes_verb(const PolicyArgs *args, char **argv)
         if (r < 0)
                 return message_failure(NULL, r);
         STRV_FOREACH(i, rules)
-        puts(*i);
+                puts(*i);
         if (!rules)
                 message("no configuration of pip, npm or apt here names a host: they use their built-in "
                         "ones");
@@ -309,42 +307,49 @@ typedef struct SubVerb {
 
 static const SubVerb sub_verbs[] = {
         { .usage = { .verb = "policy list",
-                     .synopsis = "",
-                     .description = "The policies of this machine, where they are and what they are for." },
-          .run = policy_list_verb },
+                          .synopsis = "",
+                          .description = "The policies of this machine, where they are and what they are "
+                                         "for." },
+                        .run = policy_list_verb },
         { .usage = { .verb = "policy show",
-                     .synopsis = "POLICY",
-                     .description = "The effective policy, with what it extends and its drop-ins, as one text.",
-                     .min = 1,
-                     .max = 1 },
-          .run = policy_show_verb },
+                          .synopsis = "POLICY",
+                          .description = "The effective policy, with what it extends and its drop-ins, as "
+                                         "one text.",
+                          .min = 1,
+                          .max = 1 },
+                        .run = policy_show_verb },
         { .usage = { .verb = "policy check",
-                     .synopsis = "FILE...",
-                     .description = "Everything that is wrong with these files, as FILE:LINE:COLUMN: message.\n"
-                                    "FILE.conf is checked as a drop-in, FILE.list as a set of rules.\n"
-                                    "Exit status 1 where something is wrong.",
-                     .min = 1,
-                     .max = -1 },
-          .run = policy_check_verb },
+                          .synopsis = "FILE...",
+                          .description = "Everything that is wrong with these files, as FILE:LINE:COLUMN: "
+                                         "message.\n"
+                                         "FILE.conf is checked as a drop-in, FILE.list as a set of rules.\n"
+                                         "Exit status 1 where something is wrong.",
+                          .min = 1,
+                          .max = -1 },
+                        .run = policy_check_verb },
         { .usage = { .verb = "policy explain",
-                     .synopsis = "[--json] POLICY",
-                     .description = "Every key: its value, the file and line it came from, what enforces it.",
-                     .options = json_option,
-                     .n_options = ELEMENTSOF(json_option),
-                     .min = 1,
-                     .max = 1 },
-          .run = policy_explain_verb },
+                          .synopsis = "[--json] POLICY",
+                          .description = "Every key: its value, the file and line it came from, what "
+                                         "enforces it.",
+                          .options = json_option,
+                          .n_options = ELEMENTSOF(json_option),
+                          .min = 1,
+                          .max = 1 },
+                        .run = policy_explain_verb },
         { .usage = { .verb = "policy diff",
-                     .synopsis = "POLICY POLICY",
-                     .description = "The keys in which two policies differ. Exit status 1 where they do.",
-                     .min = 2,
-                     .max = 2 },
-          .run = policy_diff_verb },
+                          .synopsis = "POLICY POLICY",
+                          .description = "The keys in which two policies differ. Exit status 1 where they "
+                                         "do.",
+                          .min = 2,
+                          .max = 2 },
+                        .run = policy_diff_verb },
         { .usage = { .verb = "policy indexes",
-                     .synopsis = "",
-                     .description = "The hosts that pip, npm and apt are set to use here, as rules of Allow=,\n"
-                                    "ready to be saved as package-index.list in the directory of sets." },
-          .run = policy_indexes_verb },
+                          .synopsis = "",
+                          .description = "The hosts that pip, npm and apt are set to use here, as rules of "
+                                         "Allow=,\n"
+                                         "ready to be saved as package-index.list in the directory of "
+                                         "sets." },
+                        .run = policy_indexes_verb },
 };
 
 static void policy_usage(FILE *f)

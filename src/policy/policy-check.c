@@ -37,28 +37,29 @@ static bool is_default(const Policy *p, PolicyKey key)
         return same;
 }
 
+static bool is_host_usr_or_tree(const Policy *p)
+{
+        const char *root = policy_string(p, FILES_ROOT);
+
+        return streq(root, "host-usr") || streq(root, "/");
+}
+
 /* NULL where the key, as it is set, has force in a service of this version; else why not. */
 static const char *without_force(const Policy *p, PolicyKey key)
 {
-        const char *root;
+        const char *pending = policy_keys[key].pending;
 
         switch (key) {
         case FILES_ROOT:
-                root = policy_string(p, FILES_ROOT);
-                if (streq(root, "host-usr") || streq(root, "/"))
-                        return NULL;
-                return "a directory or disk image as root is not part of this version; there is host-usr";
+                return is_host_usr_or_tree(p) ? NULL : pending;
         case NETWORK_ALLOW:
                 STRV_FOREACH(i, policy_list(p, key))
-                if (**i == '@')
-                        return "the set is missing";
-                if (policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED && policy_is_set(p, key))
-                        return "rules of Egress=filtered need the warden, which is not part of this "
-                               "version; until then everything is "
-                               "refused, and only an empty list says so";
-                return NULL;
+                        if (**i == '@')
+                                return "the set is missing";
+                return policy_is_set(p, key) && policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED ? pending
+                                                                                                 : NULL;
         default:
-                return policy_keys[key].pending && !is_default(p, key) ? policy_keys[key].pending : NULL;
+                return is_default(p, key) ? NULL : pending;
         }
 }
 

@@ -65,7 +65,7 @@ static void print_key(const PolicyKeyInfo *k)
                 fputs("May be given several times; the items add up.\n", stdout);
         puts(policy_order_texts[k->order]);
         if (k->pending) {
-                fputs("In this version only the default can be enforced: ", stdout);
+                fputs("In this version: ", stdout);
                 roff_text(k->pending);
                 fputs(".\n", stdout);
         }

@@ -8,8 +8,7 @@
 
 static int add_rules(const Policy *p, PrefixSet *set, Error **reterr)
 {
-        STRV_FOREACH(i, policy_list(p, NETWORK_ALLOW))
-        {
+        STRV_FOREACH(i, policy_list(p, NETWORK_ALLOW)) {
                 AllowRule rule;
                 size_t offset;
                 int r = allow_rule_parse(*i, &rule, &offset, reterr);

@@ -79,12 +79,12 @@ static int keep_mount_points(const Policy *p, PolicyKey key, char **line)
                 return -ENOMEM;
         buf_printf(&b, "%.*s=", (int) (equals - *line), *line);
         STRV_FOREACH(w, words)
-        for (size_t i = 0; mount_point(p, key, i); i++) {
-                const char *rest = startswith(*w, mount_point(p, key, i));
+                for (size_t i = 0; mount_point(p, key, i); i++) {
+                        const char *rest = startswith(*w, mount_point(p, key, i));
 
-                if (rest && *rest == ':')
-                        buf_printf(&b, "%s%s", b.data[b.size - 1] == '=' ? "" : " ", *w);
-        }
+                        if (rest && *rest == ':')
+                                buf_printf(&b, "%s%s", b.data[b.size - 1] == '=' ? "" : " ", *w);
+                }
         text = buf_take_string(&b);
         if (!text)
                 return -ENOMEM;
@@ -184,6 +184,7 @@ int policy_explain_props(const Policy *p, UnitProps *ret, Error **reterr)
 {
         const UnitContext c = {
                 .systemd_version = 252,
+                .scope = streq(policy_string(p, FILES_ROOT), "/"), /* which nothing else can run */
                 .description = "agentbox run <ID>",
                 .root_directory = "<root of the run>",
                 .shim_path = PKGLIBEXECDIR "/agentbox-exec",

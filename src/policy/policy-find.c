@@ -89,8 +89,7 @@ int policy_list_names(const char *const *dirs, char ***ret)
                 if (r < 0)
                         return r;
         }
-        STRV_FOREACH(i, files)
-        {
+        STRV_FOREACH(i, files) {
                 size_t offset;
 
                 (*i)[strlen(*i) - strlen(".policy")] = 0;

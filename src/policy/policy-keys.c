@@ -65,6 +65,7 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Files", .name = "Root", .type = POLICY_TYPE_STRING,
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
                 .fallback = "host-usr", .max = 4095, .check = policy_check_root, .syntax = "host-usr|PATH",
+                .pending = "a directory or disk image as root is not part of this version; there is host-usr",
                 .doc = "What the workload sees as its file tree. host-usr: an empty root with the host's "
                        "programs and libraries (/usr and its usual links), the loader's cache, CA "
                        "certificates and time zones, read-only, and a synthetic /etc. A path: a directory "
@@ -76,8 +77,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
                 .by = POLICY_BY_SERVICE, .max = 4095, .check = policy_check_expose, .syntax = "PATH...",
                 .doc = "Paths of the host that the workload may read besides what Root= brings. Never "
-                       "writable. Paths that hold secrets or sockets of the host, and their parents, are "
-                       "refused.",
+                       "writable; but a socket beneath such a path can be connected to. Paths that hold "
+                       "secrets or the host's own sockets, and their parents, are refused.",
         },
         [FILES_WORKSPACE] = {
                 .section = "Files", .name = "Workspace", .type = POLICY_TYPE_STRING,
@@ -161,6 +162,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE | POLICY_BY_WARDEN, .max = 512,
                 .check = policy_check_allow,
                 .syntax = "RULE",
+                .pending = "rules of Egress=filtered need the warden, which is not part of this version; "
+                           "until then everything is refused, and only an empty list says so",
                 .doc = "One destination that may be reached. With Egress=filtered: \"tls NAME[:PORT]\", "
                        "\"http NAME[:PORT]\", \"tcp NAME:PORT\", \"tcp ADDRESS[/LEN]:PORT\", or \"@SET\" "
                        "for the rules of /etc/agentbox/allow.d/SET.list. NAME may start with \"*.\". "

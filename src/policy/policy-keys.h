@@ -57,8 +57,9 @@ typedef struct PolicyKeyInfo {
         /* Judges a string or one item of a list beyond what holds for every text. ret_offset: where in the
          * item it went wrong; ret_canonical: the form to keep where it differs (else untouched, NULL). */
         int (*check)(const char *item, size_t *ret_offset, char **ret_canonical, Error **reterr);
-        const char *pending; /* not NULL: only the default has force in this version; the text says what is
-                                missing */
+        const char *pending; /* what has no force in this version, refused by name; NULL: all of it has.
+                                Where policy-check.c says nothing else about the key: every value but the
+                                default */
         const char *syntax;  /* for the manual: what stands behind the equals sign */
         const char *doc;     /* one sentence or two, for the manual and "policy explain" */
 } PolicyKeyInfo;

@@ -144,21 +144,21 @@ static int apply_drop_ins(Loading *l, const char *name)
         }
         policy_sort_names(names);
         STRV_FOREACH(i, names)
-        for (const char *const *dir = l->dirs; *dir; dir++) {
-                _cleanup_free_ char *path = NULL;
-                int r;
+                for (const char *const *dir = l->dirs; *dir; dir++) {
+                        _cleanup_free_ char *path = NULL;
+                        int r;
 
-                if (asprintf(&path, "%s/%s/%s", *dir, sub, *i) < 0) {
-                        path = NULL;
-                        return -ENOMEM;
+                        if (asprintf(&path, "%s/%s/%s", *dir, sub, *i) < 0) {
+                                path = NULL;
+                                return -ENOMEM;
+                        }
+                        if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+                                continue;
+                        r = apply_file(l, path, POLICY_FILE_DROP_IN);
+                        if (r < 0)
+                                return r;
+                        break;
                 }
-                if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-                        continue;
-                r = apply_file(l, path, POLICY_FILE_DROP_IN);
-                if (r < 0)
-                        return r;
-                break;
-        }
         return 0;
 }
 

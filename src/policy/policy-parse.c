@@ -210,8 +210,7 @@ static void check_variables(const Policy *p, PolicyProblems *problems)
         const PolicyValue *set = p->values + ENVIRONMENT_SET, *pass = p->values + ENVIRONMENT_PASS;
 
         for (size_t i = 0; pass->l && pass->l[i]; i++)
-                STRV_FOREACH(s, set->l)
-                {
+                STRV_FOREACH(s, set->l) {
                         const char *rest = startswith(*s, pass->l[i]);
 
                         if (rest && *rest == '=')

@@ -14,7 +14,7 @@ static void print_key(Buf *b, const Policy *p, PolicyKey key)
 
         if (policy_keys[key].type == POLICY_TYPE_LIST) {
                 STRV_FOREACH(i, policy_list(p, key))
-                buf_printf(b, "%s=%s\n", policy_keys[key].name, *i);
+                        buf_printf(b, "%s=%s\n", policy_keys[key].name, *i);
                 return;
         }
         text = policy_value_format(key, p->values + key);

@@ -66,8 +66,8 @@ static bool item_covered(PolicyKey key, char *const *items, const char *item)
         if (allow_rule_parse(item, &inner, &offset, NULL) < 0)
                 return false;
         STRV_FOREACH(i, items)
-        if (allow_rule_parse(*i, &outer, &offset, NULL) >= 0 && allow_rule_covers(&outer, &inner))
-                return true;
+                if (allow_rule_parse(*i, &outer, &offset, NULL) >= 0 && allow_rule_covers(&outer, &inner))
+                        return true;
         return false;
 }
 
@@ -92,12 +92,12 @@ static int check_list(PolicyKey key, const PolicyValue *old, const PolicyValue *
 
         if (policy_keys[key].order == POLICY_ORDER_SUBSET) {
                 STRV_FOREACH(i, new->l)
-                if (!item_covered(key, bound, *i))
-                        return refuse_item(key, *i, bound, reterr);
+                        if (!item_covered(key, bound, *i))
+                                return refuse_item(key, *i, bound, reterr);
         } else {
                 STRV_FOREACH(i, old->l)
-                if (!strv_contains(new->l, *i))
-                        return refuse_item(key, *i, old->l, reterr);
+                        if (!strv_contains(new->l, *i))
+                                return refuse_item(key, *i, old->l, reterr);
         }
         return 0;
 }
@@ -154,11 +154,12 @@ static int assign(Policy *p, PolicyKey key, const PolicyValue *old, const Policy
                                 l->key, l->value);
         if (key == NETWORK_ALLOW)
                 STRV_FOREACH(i, v->l)
-        if (**i == '@')
-                return error_set(reterr, -EINVAL,
-                                "Network.Allow=%s: a set can be named in a policy only; name the "
-                                "rules themselves",
-                                *i);
+                        if (**i == '@')
+                                return error_set(reterr, -EINVAL,
+                                                "Network.Allow=%s: a set can be named in a policy only; "
+                                                "name the "
+                                                "rules themselves",
+                                                *i);
         /* An empty value has taken the bound away too. */
         strv_free(v->bound);
         v->bound = NULL;

@@ -56,8 +56,8 @@ bool policy_is_set(const Policy *p, PolicyKey key)
 static bool names_variable(char *const *l, const char *name, size_t n)
 {
         STRV_FOREACH(i, l)
-        if (strncmp(*i, name, n) == 0 && ((*i)[n] == '=' || (*i)[n] == 0))
-                return true;
+                if (strncmp(*i, name, n) == 0 && ((*i)[n] == '=' || (*i)[n] == 0))
+                        return true;
         return false;
 }
 

@@ -79,8 +79,7 @@ static void test_shipped_text(void **state)
 {
         _cleanup_strv_ char **names = shipped_names();
 
-        STRV_FOREACH(i, names)
-        {
+        STRV_FOREACH(i, names) {
                 _cleanup_policy_ Policy *p = load_shipped(*i);
                 _cleanup_free_ char *text = policy_to_text(p),
                                     *path = format("%s/tests/golden/policy/%s.txt", top, *i);
@@ -94,8 +93,7 @@ static void test_print_parse_print(void **state)
 {
         _cleanup_strv_ char **names = shipped_names();
 
-        STRV_FOREACH(i, names)
-        {
+        STRV_FOREACH(i, names) {
                 _cleanup_policy_ Policy *p = load_shipped(*i), *again = NULL;
                 _cleanup_free_ char *text = policy_to_text(p), *second = NULL, *digest = policy_digest(p),
                                     *digest2 = NULL;
@@ -116,8 +114,7 @@ static void test_shipped_can_run(void **state)
 {
         _cleanup_strv_ char **names = shipped_names();
 
-        STRV_FOREACH(i, names)
-        {
+        STRV_FOREACH(i, names) {
                 _cleanup_policy_ Policy *p = load_shipped(*i);
                 _cleanup_error_ Error *e = NULL;
                 int r = policy_check_enforceable(p, false, &e);
@@ -153,8 +150,7 @@ static void test_explain_everything(void **state)
 {
         _cleanup_strv_ char **names = shipped_names();
 
-        STRV_FOREACH(i, names)
-        {
+        STRV_FOREACH(i, names) {
                 _cleanup_policy_ Policy *p = load_shipped(*i);
                 _cleanup_(unit_props_done) UnitProps props = {};
                 bool runs = policy_explain_props(p, &props, NULL) >= 0;

@@ -120,8 +120,7 @@ static void compare(const PrefixSet *s, const Model *m)
         }
         assert_int_equal(prefix_set_to_strv(s, &l), 0);
         assert_int_equal(strv_length(l), model_fewest(m->in, 256));
-        STRV_FOREACH(i, l)
-        {
+        STRV_FOREACH(i, l) {
                 Prefix p = prefix(*i);
 
                 assert_true(p.address >= m->base.address && p.address <= model_last(m));
