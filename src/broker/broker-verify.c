@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "broker/bus-props.h"
 #include "broker/verify.h"
 #include "policy/filter-compile.h"
 
@@ -111,12 +112,20 @@ static bool row_applies(const VerifyRow *row, const VerifyInput *in)
         return (row->scope || !in->context->scope) && (!row->applies || row->applies(in));
 }
 
-int broker_verify(const VerifyInput *in, char ***ret_verified, char ***ret_broken)
+int broker_verify(const VerifyInput *input, char ***ret_verified, char ***ret_broken)
 {
+        _cleanup_(bus_props_done) BusProps props = {};
         _cleanup_strv_ char **verified = NULL, **wrong = NULL;
+        VerifyInput with_props = *input;
+        const VerifyInput *in = &with_props;
+        int k;
 
         if (!in->control_group || *in->control_group != '/' || !in->properties || in->peer.pid <= 0)
                 return -EINVAL;
+        k = bus_props_read(in->properties, &props);
+        if (k < 0)
+                return k;
+        with_props.read = &props;
         for (size_t i = 0; i < n_verify_rows; i++) {
                 const VerifyRow *row = verify_rows + i;
                 _cleanup_buf_ Buf why = {};

@@ -46,6 +46,7 @@ typedef struct VerifyInput {
         /* The same of "agentbox.slice" and "-.slice": what they allow, the unit may. NULL only where the network is the run's own. */
         sd_bus_message *slice_properties, *root_slice_properties;
         uint64_t netns_inode;           /* of the namespace the broker made; 0 where it made none */
+        const struct BusProps *read;    /* the properties, as broker_verify() has read them; not for callers */
 } VerifyInput;
 
 /* 0: every promise holds. 1: at least one is broken (a verdict). Negative: the check itself failed, which counts as

@@ -334,24 +334,46 @@ static int slice_allows_nothing(sd_bus_message *properties, const char *slice, B
         return strv_length(allow->items) == 0 ? 0 : broken(why, "%s has IPAddressAllow=, which opens its units", slice);
 }
 
+/* Beside the programs that are attached: what they do, on a way that every host has (loopback), and to the metadata service, which
+ * a host without routes cannot show. */
 int verify_address_filter(const VerifyInput *in, Buf *why)
 {
-        static const int denied[] = { EPERM, EACCES };
+        /* A dropped connection attempt is seen as EPERM by some kernels, by others as silence; loopback has no other silence. */
+        static const int denied[] = { EPERM, EACCES, ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, EAFNOSUPPORT };
         const UnitProp *allow = unit_props_find(in->sent, "IPAddressAllow");
-        bool elsewhere = false;
-        int r = has_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why);
+        const struct {
+                AttestProbe probe;
+                uint32_t address;
+                size_t n_denied; /* how many of the errors above prove it */
+        } probes[] = {
+                { PROBE_METADATA_CONNECT, 0xa9fea9fe, ELEMENTSOF(denied) },
+                { PROBE_ELSEWHERE_CONNECT, 0xc0000201, ELEMENTSOF(denied) },
+                { PROBE_LOOPBACK_BIND, 0x7f000001, 3 },
+        };
+        int r = has_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why), verdict;
 
         if (r < 0)
                 return r;
-        r |= has_program(in, BPF_CGROUP_INET_EGRESS, "filter of outgoing packets", why);
+        verdict = r;
+        r = has_program(in, BPF_CGROUP_INET_EGRESS, "filter of outgoing packets", why);
         if (r < 0)
                 return r;
-        r |= slice_allows_nothing(in->slice_properties, "agentbox.slice", why);
-        r |= slice_allows_nothing(in->root_slice_properties, "-.slice", why);
+        verdict |= r;
+        r = slice_allows_nothing(in->slice_properties, "agentbox.slice", why);
         if (r < 0)
                 return r;
-        STRV_FOREACH(i, allow ? allow->l : NULL)
-                elsewhere |= prefix_holds(*i, 0xc0000201 /* 192.0.2.1, as the probe has it */);
-        r |= probe_must_fail(in, PROBE_METADATA_CONNECT, denied, ELEMENTSOF(denied), why);
-        return elsewhere ? r : r | probe_must_fail(in, PROBE_ELSEWHERE_CONNECT, denied, ELEMENTSOF(denied), why);
+        verdict |= r;
+        r = slice_allows_nothing(in->root_slice_properties, "-.slice", why);
+        if (r < 0)
+                return r;
+        verdict |= r;
+        for (size_t i = 0; i < ELEMENTSOF(probes); i++) {
+                bool allowed = false;
+
+                STRV_FOREACH(k, allow ? allow->l : NULL)
+                        allowed |= prefix_holds(*k, probes[i].address);
+                if (!allowed)
+                        verdict |= probe_must_fail(in, probes[i].probe, denied, probes[i].n_denied, why);
+        }
+        return verdict;
 }

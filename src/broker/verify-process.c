@@ -123,14 +123,9 @@ static int compare_cmdline(const VerifyInput *in, Buf *why)
 
 static int compare_main_pid(const VerifyInput *in, Buf *why)
 {
-        _cleanup_(bus_props_done) BusProps props = {};
-        const BusProp *main_pid;
+        const BusProp *main_pid = bus_props_find(in->read, "MainPID");
         char text[16];
-        int r = bus_props_read(in->properties, &props);
 
-        if (r < 0)
-                return r;
-        main_pid = bus_props_find(&props, "MainPID");
         if (!main_pid) /* a scope has none; promise "cgroup" ties the process to it */
                 return in->context->scope ? 0 : broken(why, "PID 1 names no main process");
         snprintf(text, sizeof(text), "%i", (int) in->peer.pid);
