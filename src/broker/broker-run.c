@@ -308,7 +308,7 @@ static void on_authorised(void *userdata, int verdict, const char *why)
                 return;
         }
         run_refuse(r, AGENTBOX_ERROR_NOT_AUTHORIZED,
-                "uid %u may not use policy %s: it is not opened to this user ([Access], group %s), and %s", r->caller.uid,
+                "not authorised: uid %u may not use policy %s: it is not opened to this user ([Access], group %s), and %s", r->caller.uid,
                 r->policy_name, AGENTBOX_GROUP, why);
 }
 

@@ -59,7 +59,7 @@ static int fill_result(Run *r)
                 .unit_result = r->status.result,
                 .kill_reason = r->kill_reason,
                 .oom_kills = r->usage.last[USAGE_OOM_KILLS] == UINT64_MAX ? 0 : r->usage.last[USAGE_OOM_KILLS],
-                .client_gone = r->client_gone,
+                .client_gone = r->client_gone && !r->detached,
                 .memory_max = r->memory_max,
                 .runtime_usec = r->runtime_usec,
                 .output_max = r->output_max,
