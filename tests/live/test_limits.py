@@ -2,6 +2,7 @@
 """It ends: on time, within its memory, processes, disk and output."""
 import time
 
+import box
 from box import agentbox, expect, policy, records, run, run_python, run_sh, start, within
 
 
@@ -10,7 +11,7 @@ def limit(*sets):
 
 
 def test_memory():
-    done = expect(run_python("b = bytearray(100 << 20); print('got', len(b)); b = bytearray(400 << 20)"), 137)
+    done = expect(run_python("b = bytearray(100 << 20); print('got', len(b), flush=True); b = bytearray(400 << 20)"), 137)
     assert done.result["reason"] == "oom", done
     assert "memory limit 256M reached" in done.err and "run " + done.run in done.err, done
     assert b"got" in done.stdout
@@ -18,7 +19,9 @@ def test_memory():
 
 def test_memory_of_a_child_ends_the_whole_run():
     done = expect(run_sh("python3 -c 'b = bytearray(600 << 20)'; echo survived; sleep 30", options=limit("Limits.Runtime=40s")), 137)
-    assert done.result["reason"] == "oom" and b"survived" not in done.stdout, done
+    assert done.result["reason"] == "oom" and done.result["wall_usec"] < 20e6, done
+    if box.cgroup_v2():  # there the kernel itself kills the whole group
+        assert b"survived" not in done.stdout, done
 
 
 def test_memory_held_in_tmpfs_counts():
@@ -73,7 +76,7 @@ try:
             import time; time.sleep(20); os._exit(0)
         n += 1
 except OSError as e:
-    print(n, errno.errorcode[e.errno])
+    print(n, errno.errorcode[e.errno], flush=True)
 os._exit(0)""", options=limit("Limits.Tasks=16")))
     count, error = done.out.split()
     assert error == "EAGAIN" and 10 <= int(count) <= 15, done
