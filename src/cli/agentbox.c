@@ -14,6 +14,7 @@
  * carries the bytes), say how it ended (ending.c), write the record (result-file.c). */
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 
 #include "cli/message.h"
@@ -84,6 +85,10 @@ static int dispatch(int argc, char **argv)
 int main(int argc, char **argv)
 {
         int status, r;
+
+        /* Services are started with SIGPIPE ignored; whoever leaves off reading our output ends us, as it
+         * would end cat(1). */
+        signal(SIGPIPE, SIG_DFL);
 
         if (open_standard_streams() < 0)
                 return EXIT_OURS;

@@ -3,6 +3,7 @@
 /* Answers on a private bus as the broker does and runs the command without any sandbox, so that the client
  * can be tested from end to end without PID 1 and without root. The name of the policy chooses what happens:
  *   refuse, unverified   the error that the broker would give
+ *   leaving              is about to leave, twice; then all is well
  *   cap                  an output limit of 1000 bytes
  *   oom, timeout         ends so as soon as the program has written its first byte to /dev/null's place (at
  * once) crash                this process exits without a word as soon as the run has begun; the command
@@ -38,6 +39,7 @@ typedef struct Fake {
         sd_bus *bus;
         FakeRun runs[RUNS_MAX];
         size_t n_runs;
+        unsigned n_left;
 } Fake;
 
 static FakeRun *find(Fake *f, const char *id)
@@ -137,7 +139,7 @@ static _noreturn_ void child(char **argv, char **env, const int stdio[3], bool h
         for (int i = 0; has_stdio && i < 3; i++)
                 dup2(stdio[i], i);
         STRV_FOREACH(i, env)
-        putenv(*i);
+                putenv(*i);
         execvp(argv[0], argv);
         _exit(127);
 }
@@ -189,6 +191,8 @@ static int broker_method_run(sd_bus_message *m, void *userdata, sd_bus_error *e)
                                 e, AGENTBOX_ERROR_NOT_AUTHORIZED, "policy refuse is not open to you");
         if (streq(policy, "unverified"))
                 return sd_bus_error_set(e, AGENTBOX_ERROR_NOT_VERIFIED, "not kept: memory limit");
+        if (streq(policy, "leaving") && f->n_left++ < 2)
+                return sd_bus_error_set(e, AGENTBOX_ERROR_SHUTTING_DOWN, "leaving");
         if (f->n_runs == RUNS_MAX)
                 return sd_bus_error_set(e, AGENTBOX_ERROR_TOO_MANY_RUNS, "no more");
         snprintf(run->id, sizeof(run->id), "fake%06zu", f->n_runs);

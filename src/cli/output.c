@@ -142,7 +142,9 @@ char *output_duration(uint64_t usec)
         char *text;
         int n;
 
-        if (s < 60)
+        if (s < 60 && usec % 1000000 == 0)
+                n = asprintf(&text, "%llus", (unsigned long long) s);
+        else if (s < 60)
                 n = asprintf(&text, "%.3fs", (double) usec / 1e6);
         else if (s < 3600)
                 n = asprintf(&text, "%llumin %llus", (unsigned long long) s / 60,

@@ -2,13 +2,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/io.h"
 #include "base/macro.h"
 #include "cli/relay.h"
 
-enum { BUFFER_SIZE = 128 * 1024 };
+enum {
+        BUFFER_SIZE = 128 * 1024,
+        BACKGROUND_USEC = 200 * 1000, /* until the next look whether the terminal is ours again */
+};
 
 static void notify(int fd)
 {
@@ -124,13 +129,36 @@ static bool wait_input(const RelayStream *s)
         return p[1].revents == 0 && p[2].revents == 0;
 }
 
+/* A terminal that a shell reads from while we are in the background. With SIGTTIN blocked, read() says EIO
+ * instead of stopping the whole client for a line that was not meant for it. */
+static bool in_background(int fd)
+{
+        pid_t foreground = tcgetpgrp(fd);
+
+        return foreground > 0 && foreground != getpgrp();
+}
+
+static void block_background_stop(void)
+{
+        sigset_t set;
+
+        sigemptyset(&set);
+        sigaddset(&set, SIGTTIN);
+        pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 static void pump_input(RelayStream *s, char *buffer)
 {
+        block_background_stop();
         while (wait_input(s)) {
                 ssize_t n = read(s->from, buffer, BUFFER_SIZE);
 
                 if (n < 0 && (errno == EINTR || errno == EAGAIN))
                         continue;
+                if (n < 0 && errno == EIO && in_background(s->from)) {
+                        usleep(BACKGROUND_USEC);
+                        continue;
+                }
                 if (n < 0) {
                         atomic_store(&s->error, -errno);
                         return;

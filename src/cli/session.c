@@ -13,6 +13,7 @@
 #include "cli/relay.h"
 #include "cli/session.h"
 #include "cli/terminal.h"
+#include "wire/bus-iface.h"
 
 #define USEC_PER_SEC UINT64_C(1000000)
 
@@ -24,6 +25,8 @@ enum {
            them. */
         INSIST_SECONDS = 2,
         INSIST_COUNT = 3,
+        /* How often the run is asked for where the broker is just leaving. */
+        ASK_MAX = 5,
 };
 
 typedef struct Session {
@@ -37,6 +40,7 @@ typedef struct Session {
         RunResult *result;
         bool ended;
         bool limit_reported;
+        unsigned n_asked;
         uint64_t asked;      /* when the broker was asked for the end of the run, the last time */
         uint64_t lost_since; /* when it went away; 0: it is there */
         unsigned n_interrupts;
@@ -179,12 +183,19 @@ static int start_relay(Session *s, const json_t *facts)
         return r < 0 ? error_set(&s->error, r, "cannot relay the run's output: %s", strerror(-r)) : 0;
 }
 
+static int ask_for_run(Session *s);
+
 static int on_run_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
 {
         Session *s = userdata;
         _cleanup_json_ json_t *facts = NULL;
         int r;
 
+        if (sd_bus_message_is_method_error(m, AGENTBOX_ERROR_SHUTTING_DOWN) && s->n_asked < ASK_MAX) {
+                /* It was about to leave, for it had nothing to do; the next call starts it anew. */
+                r = ask_for_run(s);
+                return r < 0 ? finish_failed(s, REASON_REFUSED, r) : 0;
+        }
         close_inner(s);
         if (sd_bus_message_is_method_error(m, NULL) && bus_is_gone(s))
                 return finish_failed(s, REASON_REFUSED, -ECONNRESET);
@@ -197,6 +208,13 @@ static int on_run_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
         if (r < 0) /* the broker ends the run when this process is gone */
                 return finish_failed(s, REASON_LOST, r);
         return wait_for_end(s);
+}
+
+static int ask_for_run(Session *s)
+{
+        s->n_asked++;
+        return client_run(s->bus, s->request, s->request->detach ? NULL : s->inner, on_run_reply, s,
+                        &s->error);
 }
 
 static bool insists(Session *s, int signal)
@@ -384,7 +402,7 @@ static int attend(Session *s, Error **reterr)
         r = sd_bus_attach_event(s->bus, s->event, SD_EVENT_PRIORITY_NORMAL);
         if (r < 0)
                 return error_set(reterr, r, "cannot set up the event loop: %s", strerror(-r));
-        r = client_run(s->bus, s->request, s->request->detach ? NULL : s->inner, on_run_reply, s, reterr);
+        r = ask_for_run(s);
         if (r < 0)
                 return r;
         r = sd_event_loop(s->event);

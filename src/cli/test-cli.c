@@ -295,9 +295,9 @@ static void test_why(void **state)
                                 "no policy \\x1b[2J" },
                 { RECORD("run-started", "\"MESSAGE\":\"x\""), "still runs" },
                 { RECORD("syscall-denied", "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":\"3\","
-                                           "\"MESSAGE\":\"ptrace denied\"") "," RECORD(
-                                  "syscall-denied", "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":"
-                                                    "\"4\",\"MESSAGE\":\"ptrace denied\""),
+                                           "\"MESSAGE\":\"ptrace denied\"") "," RECORD("syscall-denied",
+                                  "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":"
+                                  "\"4\",\"MESSAGE\":\"ptrace denied\""),
                                 "ptrace denied (7 times)\n    [Syscalls]\n    Allow=ptrace\n" },
                 { RECORD("egress-denied", "\"AGENTBOX_PROTO\":\"tls\",\"AGENTBOX_DEST_NAME\":\"x.example\","
                                           "\"AGENTBOX_DEST_PORT\":\"443\","
@@ -351,6 +351,7 @@ static void test_output_formats(void **state)
                 { output_size, 1536, "1.5K" },
                 { output_size, 268435456, "256.0M" },
                 { output_duration, 1500000, "1.500s" },
+                { output_duration, 7000000, "7s" },
                 { output_duration, 182000000, "3min 2s" },
                 { output_duration, UINT64_C(90061000000), "1d 1h" },
         };

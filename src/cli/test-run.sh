@@ -98,6 +98,7 @@ check "refused" status 125 run -p refuse --result "$WORK/result" -- true
 check "the broker's words" says '^agentbox: policy refuse is not open to you$'
 check "a refusal has a record" field reason '"refused"'
 check "unverified" status 125 run -p unverified -- true
+check "a broker that is about to leave is asked again" status 5 run -p leaving -- sh -c 'exit 5'
 check "oom is 137" status 137 run -p oom --result "$WORK/result" -- true
 check "oom says so" says '^agentbox: run fake[0-9]+ killed: memory limit 256M reached \(peak 256M\)$'
 check "oom record" field reason '"oom"'
@@ -182,6 +183,27 @@ insist() {
         [[ $? == 137 ]]
 }
 check "who insists ends the run" insist
+
+# on_terminal SCRIPT: what the script prints on a terminal made for it.
+on_terminal() { script -qec "$1" /dev/null </dev/null 2>&1; }
+terminal_of_its_own() {
+        export AGENTBOX
+        on_terminal 'stty rows 41 cols 97; "$AGENTBOX" run -t -- sh -c "test -t 0 && test -t 2 && tty; stty size; exit 3"; echo "status $?"; tty' >"$WORK/out"
+        # The size arrives, and the terminal inside is another one than the caller's.
+        grep -q '41 97' "$WORK/out" && grep -q 'status 3' "$WORK/out" && [[ $(grep -c /dev/pts/ "$WORK/out") == 2 ]] &&
+                [[ $(grep /dev/pts/ "$WORK/out" | sort -u | wc -l) == 2 ]]
+}
+modes_restored() {
+        local end
+        for end in true 'kill -9 $$' 'stty -echo raw; exit 1'; do
+                on_terminal "stty -a >$WORK/before; '$AGENTBOX' run -t -- sh -c '$end'; stty -a >$WORK/after" >/dev/null
+                cmp -s "$WORK/before" "$WORK/after" || return 1
+        done
+}
+if command -v script >/dev/null; then
+        check "-t gives a terminal" terminal_of_its_own
+        check "-t restores the modes" modes_restored
+fi
 
 detached() {
         local id

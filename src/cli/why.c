@@ -177,11 +177,22 @@ static void explain_exit(const json_t *ended, size_t n_denied, size_t n_reached,
                 buf_printf(out, "It exited with status %llu by itself.\n", (unsigned long long) code);
 }
 
+/* The kernel's answer to a memory limit is SIGKILL; where PID 1 did not see why, the peak tells. */
+static const LimitRow *limit_that_ended(RunReason reason, const json_t *ended, const Policy *policy)
+{
+        uint64_t memory = policy ? policy_u64(policy, LIMITS_MEMORY) : 0;
+
+        if (reason == REASON_SIGNAL && number(ended, "AGENTBOX_SIGNAL") == SIGKILL && memory > 0 &&
+                        reached(number(ended, "AGENTBOX_MEMORY_PEAK"), memory))
+                reason = REASON_OOM;
+        return limit_of_reason(reason);
+}
+
 static void explain_end(const json_t *ended, const Policy *policy, size_t n_denied, Buf *out)
 {
         const char *name = field(ended, "AGENTBOX_REASON"), *text = field(ended, "AGENTBOX_MESSAGE");
         int reason = name ? run_reason_from_string(name) : -EINVAL;
-        const LimitRow *limit = reason >= 0 ? limit_of_reason((RunReason) reason) : NULL;
+        const LimitRow *limit = reason >= 0 ? limit_that_ended((RunReason) reason, ended, policy) : NULL;
         size_t n_reached;
 
         if (limit) {
