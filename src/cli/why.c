@@ -272,11 +272,11 @@ static bool is_denial(const json_t *record)
         return event && audit_event_denies(event) && !startswith(event, "run-");
 }
 
-static uint64_t count_of(const json_t *record)
+static json_int_t count_of(const json_t *record)
 {
         uint64_t n = number(record, "AGENTBOX_COUNT");
 
-        return n == UINT64_MAX ? 1 : n;
+        return n > INT64_MAX ? 1 : (json_int_t) n;
 }
 
 /* Groups equal denials, in the order of their first appearance. Values: { "record": …, "count": n }. */
@@ -287,6 +287,7 @@ static int collect_denials(const json_t *records, json_t **ret)
         for (size_t i = 0; i < json_array_size(records); i++) {
                 json_t *record = json_array_get(records, i), *group;
                 _cleanup_free_ char *key = NULL;
+                json_int_t total;
 
                 if (!is_denial(record))
                         continue;
@@ -299,10 +300,9 @@ static int collect_denials(const json_t *records, json_t **ret)
                         if (json_object_set_new(groups, key, group) < 0)
                                 return -ENOMEM;
                 }
-                json_object_set_new(group, "count",
-                                json_integer((json_int_t) ((uint64_t) json_integer_value(
-                                                                           json_object_get(group, "count")) +
-                                                           count_of(record))));
+                total = json_integer_value(json_object_get(group, "count")) + count_of(record);
+                if (json_object_set_new(group, "count", json_integer(total)) < 0)
+                        return -ENOMEM;
         }
         *ret = TAKE_PTR(groups);
         return 0;
