@@ -16,9 +16,11 @@ static bool is_run_id(const char *s)
         return strlen(s) == RUN_ID_LENGTH && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789") == RUN_ID_LENGTH;
 }
 
+/* A service, or a slice, which has no processes of its own. */
 static void end_unit(Manager *m, const char *unit)
 {
-        (void) broker_unit_kill(m->pid1.bus, unit, SIGKILL);
+        if (!strstr(unit, ".slice"))
+                (void) broker_unit_kill(m->pid1.bus, unit, SIGKILL);
         (void) broker_unit_stop(m->pid1.bus, unit);
 }
 
@@ -38,8 +40,8 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
 
         if (!r)
                 return NULL;
-        snprintf(r->id, sizeof(r->id), "%s", id);
-        snprintf(r->unit, sizeof(r->unit), "agentbox-%s.service", id);
+        run_set_id(r, id);
+        r->slice_gone = false;
         r->phase = RUN_RUNNING;
         r->policy_name = TAKE_PTR(s->policy);
         r->digest = TAKE_PTR(s->digest);
@@ -83,7 +85,6 @@ static void take_over(Run *r)
                 end_unit(m, r->unit);
                 return;
         }
-        run_usage_open(&r->usage, &m->host, r->status.control_group);
         if (*r->caller.sender && !broker_bus_has_client(m, r->caller.sender))
                 run_on_client_gone(r);
         sd_journal_print(LOG_INFO, "Run %s is taken over from an earlier broker", r->id);
@@ -100,6 +101,7 @@ static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit)
         r->dir_fd = openat(m->runtime_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         r->end_is_on_record = s->phase == STATE_ENDING && audit_is_on_record(m->audit, AUDIT_RUN_ENDED, id, false) > 0;
         manager_add(m, r);
+        run_usage_open(&r->usage, &m->host, r->status.control_group);
         if (has_unit)
                 k = broker_unit_get_all_now(m->pid1.bus, r->unit, &reply);
         if (k >= 0)
@@ -117,7 +119,7 @@ static void adopt_directory(Manager *m, const char *id, bool has_unit)
 {
         _cleanup_(run_state_done) RunState s = {};
         _cleanup_close_ int fd = openat(m->runtime_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
+        char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH], slice[sizeof(unit)];
         int r = fd < 0 ? -errno : run_state_read(fd, &s);
 
         if (r >= 0 && s.phase != STATE_STARTING) {
@@ -125,8 +127,10 @@ static void adopt_directory(Manager *m, const char *id, bool has_unit)
                 return;
         }
         snprintf(unit, sizeof(unit), "agentbox-%s.service", id);
+        snprintf(slice, sizeof(slice), "agentbox-%s.slice", id);
         if (has_unit)
                 end_unit(m, unit);
+        end_unit(m, slice);
         if (r >= 0)
                 write_refused(m, id, &s);
         else
@@ -166,10 +170,11 @@ static bool is_run_unit(const char *unit)
         const char *id = startswith(unit, "agentbox-");
         char copy[RUN_ID_LENGTH + 1] = "";
 
-        if (!id || strlen(id) != RUN_ID_LENGTH + strlen(".service"))
+        if (!id || strlen(id) < RUN_ID_LENGTH)
                 return false;
         memcpy(copy, id, RUN_ID_LENGTH);
-        return is_run_id(copy) && streq(id + RUN_ID_LENGTH, ".service");
+        id += RUN_ID_LENGTH;
+        return is_run_id(copy) && (streq(id, ".service") || streq(id, ".slice"));
 }
 
 int broker_adopt(Manager *m, Error **reterr)

@@ -177,7 +177,7 @@ static void check_leftovers(Manager *m, Finding *f)
                 return;
         }
         STRV_FOREACH(i, units)
-                n_units += !manager_by_unit(m, *i);
+                n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i);
         if (n_units + n_directories == 0)
                 found(f, OK, "", "nothing is left over");
         else

@@ -11,32 +11,39 @@ static bool unit_result_is(const RunEnding *e, const char *result)
         return e->unit_result && streq(e->unit_result, result);
 }
 
-static bool was_asked(const RunEnding *e)
+static bool was_asked(const RunEnding *e, const RunResult *r)
 {
         return e->kill_reason == KILL_ASKED;
 }
 
-static bool was_output(const RunEnding *e)
+static bool was_output(const RunEnding *e, const RunResult *r)
 {
         return e->kill_reason == KILL_OUTPUT_LIMIT;
 }
 
-static bool was_oom(const RunEnding *e)
+/* Where the deaths for memory could not be counted to the last: killed by nobody we know, with the limit reached. */
+static bool looks_like_oom(const RunEnding *e, const RunResult *r)
 {
-        return e->kill_reason == KILL_OOM || unit_result_is(e, "oom-kill") || e->oom_kills > 0;
+        return e->oom_kills_unknown && e->exec_main_code == CLD_KILLED && e->exec_main_status == SIGKILL &&
+                r->memory_peak != UINT64_MAX && r->memory_peak >= e->memory_max;
 }
 
-static bool was_timeout(const RunEnding *e)
+static bool was_oom(const RunEnding *e, const RunResult *r)
+{
+        return e->kill_reason == KILL_OOM || unit_result_is(e, "oom-kill") || e->oom_kills > 0 || looks_like_oom(e, r);
+}
+
+static bool was_timeout(const RunEnding *e, const RunResult *r)
 {
         return unit_result_is(e, "timeout") || unit_result_is(e, "watchdog");
 }
 
-static bool was_exit(const RunEnding *e)
+static bool was_exit(const RunEnding *e, const RunResult *r)
 {
         return e->exec_main_code == CLD_EXITED;
 }
 
-static bool was_signal(const RunEnding *e)
+static bool was_signal(const RunEnding *e, const RunResult *r)
 {
         return e->exec_main_code == CLD_KILLED || e->exec_main_code == CLD_DUMPED;
 }
@@ -77,7 +84,7 @@ static char *text_lost(const RunEnding *e, const RunResult *r)
 
 /* The first row whose test holds decides. What we did ourselves we know best; a limit outranks how the process died of it. */
 static const struct {
-        bool (*test)(const RunEnding *e);
+        bool (*test)(const RunEnding *e, const RunResult *r);
         RunReason reason;
         char *(*text)(const RunEnding *e, const RunResult *r);
 } endings[] = {
@@ -94,16 +101,17 @@ int run_result_classify(const RunEnding *e, RunResult *ret)
 {
         size_t i = 0;
 
-        while (endings[i].test && !endings[i].test(e))
+        while (endings[i].test && !endings[i].test(e, ret))
                 i++;
         ret->reason = endings[i].reason;
-        if (was_exit(e) && ret->reason == REASON_EXITED)
+        if (was_exit(e, ret) && ret->reason == REASON_EXITED)
                 ret->exit_code = (uint64_t) e->exec_main_status;
-        if (was_signal(e))
+        if (was_signal(e, ret))
                 ret->signal = (uint64_t) e->exec_main_status;
-        /* The kernel kills for memory when the limit is reached: so the peak is the limit, whatever was seen before. */
-        if (ret->reason == REASON_OOM && e->memory_max != UINT64_MAX &&
-                (ret->memory_peak == UINT64_MAX || ret->memory_peak < e->memory_max))
+        /* The kernel kills for memory when the limit is reached: so the peak is the limit, whatever was seen before. And never is it
+         * more: what the slice's counter has beyond it are the kernel's reserves for each processor. */
+        if (e->memory_max != UINT64_MAX &&
+                (ret->reason == REASON_OOM || (ret->memory_peak != UINT64_MAX && ret->memory_peak > e->memory_max)))
                 ret->memory_peak = e->memory_max;
         if (endings[i].text) {
                 free(ret->message);

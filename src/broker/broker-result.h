@@ -21,7 +21,8 @@ typedef struct RunEnding {
         int exec_main_status;
         const char *unit_result; /* Result= of the unit, or NULL */
         KillReason kill_reason;
-        uint64_t oom_kills;      /* of the run's cgroup; 0 where not known */
+        uint64_t oom_kills;      /* of the run's cgroup */
+        bool oom_kills_unknown;  /* the last ones could not be counted */
         bool client_gone;
         uint64_t memory_max, runtime_usec, output_max; /* the policy's; UINT64_MAX: not known */
 } RunEnding;

@@ -38,6 +38,13 @@ static int random_id(char ret[RUN_ID_LENGTH + 1])
         return 0;
 }
 
+void run_set_id(Run *r, const char *id)
+{
+        snprintf(r->id, sizeof(r->id), "%s", id);
+        snprintf(r->unit, sizeof(r->unit), "agentbox-%s.service", r->id);
+        snprintf(r->slice, sizeof(r->slice), "agentbox-%s.slice", r->id);
+}
+
 Run *run_new(Manager *m, sd_bus_message *call)
 {
         Run *r = calloc(1, sizeof(*r));
@@ -50,15 +57,18 @@ Run *run_new(Manager *m, sd_bus_message *call)
         r->dir_fd = r->netns_fd = r->channel_fd = r->executed_fd = r->pidfd = -1;
         r->memory_max = r->runtime_usec = r->output_max = UINT64_MAX;
         run_result_init(&r->result);
+        r->slice_gone = true; /* neither is there yet */
         if (call) {
+                char id[RUN_ID_LENGTH + 1];
+
                 do
-                        if (random_id(r->id) < 0) {
+                        if (random_id(id) < 0) {
                                 free(r);
                                 return NULL;
                         }
-                while (manager_by_id(m, r->id));
+                while (manager_by_id(m, id));
+                run_set_id(r, id);
                 r->call = sd_bus_message_ref(call);
-                snprintf(r->unit, sizeof(r->unit), "agentbox-%s.service", r->id);
         }
         run_mark(r, MARK_CALLED);
         return r;
@@ -71,6 +81,11 @@ Run *run_free(Run *r)
         run_channel_close(r);
         sd_bus_slot_unref(r->start_slot);
         sd_bus_slot_unref(r->properties_slot);
+        sd_bus_slot_unref(r->stop_slot);
+        for (size_t i = 0; i < RUN_SLICES; i++) {
+                sd_bus_slot_unref(r->slice_slots[i]);
+                sd_bus_message_unref(r->slices[i]);
+        }
         sd_event_source_disable_unref(r->deadline);
         sd_event_source_disable_unref(r->pidfd_source);
         closep(&r->pidfd);
@@ -219,6 +234,8 @@ static int on_unit_accepted(sd_bus_message *m, void *userdata, sd_bus_error *ret
 
         r->start_slot = sd_bus_slot_unref(r->start_slot);
         run_mark(r, MARK_UNIT_ACCEPTED);
+        if (e)
+                r->slice_gone = true;
         if (e && r->phase == RUN_STARTING) {
                 r->unit_over = true;
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 refused the run's unit: %s", e->message ?: e->name);
@@ -291,7 +308,7 @@ static void begin_authorised(Run *r)
         k = run_prepare(r, &e);
         run_mark(r, MARK_PREPARED);
         if (k >= 0) {
-                r->unit_over = false;
+                r->unit_over = r->slice_gone = false;
                 k = start_unit(r, &e);
         }
         if (k < 0)
@@ -390,7 +407,7 @@ void run_advance(Run *r)
         _cleanup_error_ Error *e = NULL;
         int k;
 
-        if (r->phase != RUN_STARTING || !r->has_attest || !r->properties || !r->is_on_record)
+        if (r->phase != RUN_STARTING || !r->has_attest || !run_has_properties(r) || !r->is_on_record)
                 return;
         k = run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
         if (k < 0) {
@@ -406,6 +423,9 @@ void run_advance(Run *r)
                 .peer = r->peer,
                 .control_group = r->status.control_group,
                 .properties = r->properties,
+                .run_slice_properties = r->slices[0],
+                .slice_properties = r->slices[1],
+                .root_slice_properties = r->slices[2],
                 .netns_inode = r->netns_inode,
         }, &r->verified, &r->broken);
         run_mark(r, MARK_VERIFIED);
@@ -446,6 +466,8 @@ static void drop_start(Run *r)
         request_done(&r->request);
         r->deadline = sd_event_source_disable_unref(r->deadline);
         r->properties = sd_bus_message_unref(r->properties);
+        for (size_t i = 0; i < RUN_SLICES; i++)
+                r->slices[i] = sd_bus_message_unref(r->slices[i]);
         attest_done(&r->attest);
         unit_props_done(&r->props);
         closep(&r->netns_fd);

@@ -326,6 +326,12 @@ int broker_unit_stop(sd_bus *pid1, const char *unit)
                 "replace");
 }
 
+int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret)
+{
+        return sd_bus_call_method_async(pid1, ret, PID1_NAME, PID1_PATH, PID1_MANAGER, "StopUnit", handler, userdata, "ss", slice,
+                "replace");
+}
+
 int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *m = NULL, *reply = NULL;
@@ -335,7 +341,7 @@ int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr)
         int r = new_call(pid1, PID1_PATH, PID1_MANAGER, "ListUnitsByPatterns", &m);
 
         if (r >= 0)
-                r = sd_bus_message_append(m, "asas", 0, 1, "agentbox-*.service");
+                r = sd_bus_message_append(m, "asas", 0, 2, "agentbox-*.service", "agentbox-*.slice");
         if (r >= 0)
                 r = sd_bus_call(pid1, m, CALL_TIMEOUT_USEC, &e, &reply);
         if (r >= 0)

@@ -59,7 +59,9 @@ int broker_unit_get_all_now(sd_bus *pid1, const char *unit, sd_bus_message **ret
 /* To all processes of the unit. Nobody waits for the answer of this and the next one: the unit's end is the answer. */
 int broker_unit_kill(sd_bus *pid1, const char *unit, int signal);
 int broker_unit_stop(sd_bus *pid1, const char *unit);
-/* The names of all units agentbox-*.service that PID 1 knows. */
+/* The same with an answer: an error means that there is no such unit to stop. The end of its job is told by job_removed. */
+int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret);
+/* The names of all units agentbox-*.service and agentbox-*.slice that PID 1 knows. */
 int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr);
 /* PID 1's Version property, e.g. "252.39-1~deb12u2". */
 int broker_unit_version(sd_bus *pid1, char **ret);

@@ -43,8 +43,9 @@ typedef struct VerifyInput {
         struct ucred peer;              /* of the attestation's sender, from the kernel (SCM_CREDENTIALS) */
         const char *control_group;      /* the unit's, as PID 1 says: "/agentbox.slice/..." */
         sd_bus_message *properties;     /* reply to org.freedesktop.DBus.Properties.GetAll("") on the unit's object */
-        /* The same of "agentbox.slice" and "-.slice": what they allow, the unit may. NULL only where the network is the run's own. */
-        sd_bus_message *slice_properties, *root_slice_properties;
+        /* The same of the run's own slice, "agentbox.slice" and "-.slice": what they allow, the unit may. NULL only where the network
+         * is the run's own. */
+        sd_bus_message *run_slice_properties, *slice_properties, *root_slice_properties;
         uint64_t netns_inode;           /* of the namespace the broker made; 0 where it made none */
         const struct BusProps *read;    /* the properties, as broker_verify() has read them; not for callers */
 } VerifyInput;

@@ -23,7 +23,7 @@ typedef struct FilterCache {
         size_t n_added; /* the oldest entry is replaced */
 } FilterCache;
 
-/* ret belongs to the cache and is good until the next call. */
+/* ret belongs to the cache and is good until the next call. It serves runs of any uid: see filter_set_uid(). */
 int filter_cache_get(FilterCache *c, const Policy *p, const char *digest, bool unix_sockets, const struct sock_filter **ret, size_t *ret_n,
                 Error **reterr);
 void filter_cache_done(FilterCache *c);

@@ -18,7 +18,6 @@
 
 #define USEC_PER_MSEC 1000u
 #define USEC_PER_SEC 1000000u
-#define SAMPLE_USEC USEC_PER_SEC
 #define RECONNECT_USEC (200u * USEC_PER_MSEC)
 
 static uint64_t now(clockid_t clock)
@@ -133,6 +132,14 @@ Run *manager_by_unit(const Manager *m, const char *unit)
         return NULL;
 }
 
+Run *manager_by_slice(const Manager *m, const char *slice)
+{
+        for (Run *r = m->runs; r; r = r->next)
+                if (streq(r->slice, slice))
+                        return r;
+        return NULL;
+}
+
 bool manager_name_is_taken(const Manager *m, const char *name)
 {
         for (Run *r = m->runs; r; r = r->next)
@@ -243,7 +250,7 @@ static int on_sampler(sd_event_source *source, uint64_t usec, void *userdata)
         for (Run *r = m->runs; r; r = r->next) {
                 if (r->phase != RUN_RUNNING)
                         continue;
-                (void) run_usage_sample(&r->usage);
+                run_usage_sample(&r->usage);
                 if (r->usage.last[USAGE_OOM_KILLS] != UINT64_MAX && r->usage.last[USAGE_OOM_KILLS] > 0)
                         run_kill(r, KILL_OOM);
         }
@@ -260,7 +267,8 @@ void manager_arm_sampler(Manager *m)
                 wanted = wanted || r->phase == RUN_RUNNING;
         if (!wanted || sd_event_source_get_enabled(m->sampler, &enabled) < 0 || enabled != SD_EVENT_OFF)
                 return;
-        if (sd_event_source_set_time_relative(m->sampler, SAMPLE_USEC) >= 0)
+        /* With cgroup v1, where the kernel leaves the rest of the run alone, nobody else ends it. */
+        if (sd_event_source_set_time_relative(m->sampler, m->host.cgroup_root_memory ? USEC_PER_SEC / 5 : USEC_PER_SEC) >= 0)
                 (void) sd_event_source_set_enabled(m->sampler, SD_EVENT_ONESHOT);
 }
 
@@ -370,6 +378,19 @@ static int open_runtime_directory(Manager *m)
         return st.st_uid == 0 && !(st.st_mode & 022) ? 0 : -EPERM;
 }
 
+/* "252.39-1~deb12u2" */
+static int read_version(Manager *m, Error **reterr)
+{
+        _cleanup_free_ char *text = NULL;
+        int r = broker_unit_version(m->pid1.bus, &text);
+        unsigned long version = r < 0 ? 0 : strtoul(text, NULL, 10);
+
+        if (version == 0 || version > UINT32_MAX)
+                return error_set(reterr, r < 0 ? r : -EBADMSG, "PID 1 does not tell its version: %s", r < 0 ? strerror(-r) : text);
+        m->host.systemd_version = (unsigned) version;
+        return 0;
+}
+
 int manager_start(Manager *m, Error **reterr)
 {
         int r;
@@ -391,7 +412,8 @@ int manager_start(Manager *m, Error **reterr)
                 return r;
         m->pid1.events = &run_unit_events;
         m->pid1.userdata = m;
-        return broker_unit_connect(&m->pid1, m->event, reterr);
+        r = broker_unit_connect(&m->pid1, m->event, reterr);
+        return r < 0 ? r : read_version(m, reterr);
 }
 
 void manager_done(Manager *m)

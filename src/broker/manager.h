@@ -58,6 +58,7 @@ void manager_drop(Manager *m, Run *run);
 Run *manager_by_id(const Manager *m, const char *id);
 /* By id or name, among the living, then (ids) the recent ones. */
 Run *manager_find(const Manager *m, const char *id_or_name);
+Run *manager_by_slice(const Manager *m, const char *slice);
 Run *manager_by_unit(const Manager *m, const char *unit);
 bool manager_name_is_taken(const Manager *m, const char *name);
 

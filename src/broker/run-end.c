@@ -8,12 +8,19 @@
 #include "wire/bus-iface.h"
 
 #define END_CHECK_USEC (20u * 1000u)
+#define SLICE_WAIT_USEC (3u * 1000000u)
 #define END_CHECKS_MAX 1000u /* 20 s: then something cannot be killed (it hangs in the kernel), and that is said */
 
 static void end_unit(Run *r)
 {
         (void) broker_unit_kill(r->manager->pid1.bus, r->unit, SIGKILL);
         (void) broker_unit_stop(r->manager->pid1.bus, r->unit);
+}
+
+void run_end_rest(Run *r)
+{
+        if (r->phase >= RUN_LAUNCHED && !r->unit_over && !run_cgroup_is_empty(&r->manager->host, r->status.control_group))
+                (void) broker_unit_kill(r->manager->pid1.bus, r->unit, SIGKILL);
 }
 
 void run_kill(Run *r, KillReason reason)
@@ -26,7 +33,6 @@ void run_kill(Run *r, KillReason reason)
                 return;
         if (r->kill_reason == KILL_NONE)
                 r->kill_reason = reason;
-        (void) run_usage_sample(&r->usage);
         end_unit(r);
 }
 
@@ -50,6 +56,12 @@ void run_on_client_gone(Run *r)
                 run_kill(r, KILL_ASKED);
 }
 
+/* A figure from before the end is no figure of the whole. */
+static uint64_t final_figure(const RunUsage *u, int i)
+{
+        return u->failed[i] ? UINT64_MAX : u->last[i];
+}
+
 static int fill_result(Run *r)
 {
         RunResult *result = &r->result;
@@ -59,6 +71,7 @@ static int fill_result(Run *r)
                 .unit_result = r->status.result,
                 .kill_reason = r->kill_reason,
                 .oom_kills = r->usage.last[USAGE_OOM_KILLS] == UINT64_MAX ? 0 : r->usage.last[USAGE_OOM_KILLS],
+                .oom_kills_unknown = r->usage.failed[USAGE_OOM_KILLS],
                 .client_gone = r->client_gone && !r->detached,
                 .memory_max = r->memory_max,
                 .runtime_usec = r->runtime_usec,
@@ -72,12 +85,9 @@ static int fill_result(Run *r)
         result->ended = r->status.exec_main_exit > 0 ? r->status.exec_main_exit : now_realtime();
         if (result->started != UINT64_MAX && result->ended >= result->started)
                 result->wall_usec = result->ended - result->started;
-        /* Figures from before the end are no figures of the whole. */
-        if (r->has_final_usage) {
-                result->cpu_usec = r->usage.last[USAGE_CPU_USEC];
-                result->memory_peak = r->usage.last[USAGE_MEMORY_PEAK];
-                result->tasks_peak = r->usage.last[USAGE_TASKS_PEAK];
-        }
+        result->cpu_usec = final_figure(&r->usage, USAGE_CPU_USEC);
+        result->memory_peak = final_figure(&r->usage, USAGE_MEMORY_PEAK);
+        result->tasks_peak = final_figure(&r->usage, USAGE_TASKS_PEAK);
         return run_result_classify(&ending, result);
 }
 
@@ -173,6 +183,53 @@ static bool run_settle(Run *r)
         return manager_by_unit(m, unit) == r && !r->refused;
 }
 
+/* ---- the slice, which is there for the figures */
+
+static int on_slice_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Run *r = userdata;
+
+        sd_journal_print(LOG_WARNING, "PID 1 does not stop %s", r->slice);
+        run_on_slice_gone(r);
+        return 0;
+}
+
+static int on_slice_stopped(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        Run *r = userdata;
+
+        r->stop_slot = sd_bus_slot_unref(r->stop_slot);
+        if (sd_bus_message_is_method_error(m, NULL))
+                run_on_slice_gone(r);
+        return 0;
+}
+
+void run_on_slice_gone(Run *r)
+{
+        if (r->slice_gone)
+                return;
+        r->slice_gone = true;
+        run_end(r);
+}
+
+static void stop_slice(Run *r)
+{
+        Manager *m = r->manager;
+        int k;
+
+        if (r->slice_stopping)
+                return;
+        r->slice_stopping = true;
+        run_usage_sample(&r->usage);
+        sd_event_source_disable_unref(r->deadline);
+        r->deadline = NULL;
+        k = broker_unit_stop_slice(m->pid1.bus, r->slice, on_slice_stopped, r, &r->stop_slot);
+        if (k >= 0)
+                k = sd_event_add_time_relative(m->event, &r->deadline, CLOCK_MONOTONIC, SLICE_WAIT_USEC, 0, on_slice_deadline, r);
+        if (k < 0)
+                run_on_slice_gone(r);
+}
+
 void run_end(Run *r)
 {
         int k;
@@ -192,5 +249,8 @@ void run_end(Run *r)
                 if (k >= 0)
                         return;
         }
-        finish(r);
+        if (!r->slice_gone)
+                stop_slice(r);
+        else
+                finish(r);
 }

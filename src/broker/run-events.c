@@ -50,17 +50,15 @@ const char *start_failure_text(int exec_main_status)
         return "the run's unit ended while it started";
 }
 
-/* The workload, or its shim, has ended; PID 1 learns the same at this moment and removes the cgroup next. */
+/* The workload, or its shim, has ended; PID 1 learns the same at this moment and removes the unit's cgroup next. */
 static int on_main_exited(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Run *r = userdata;
 
-        r->has_final_usage = run_usage_sample(&r->usage);
+        run_usage_sample(&r->usage);
         run_mark(r, MARK_EXITED);
         r->pidfd_source = sd_event_source_disable_unref(r->pidfd_source);
-        /* What it left in the background gets no time to go on. */
-        if (r->phase >= RUN_LAUNCHED && !r->unit_over && !run_cgroup_is_empty(&r->manager->host, r->status.control_group))
-                (void) broker_unit_kill(r->manager->pid1.bus, r->unit, SIGKILL);
+        run_end_rest(r);
         return 0;
 }
 
@@ -74,6 +72,53 @@ int run_watch_main(Run *r)
         k = sd_event_add_io(r->manager->event, &r->pidfd_source, r->pidfd, EPOLLIN, on_main_exited, r);
         /* Before everything else: see run-usage.h. */
         return k < 0 ? k : sd_event_source_set_priority(r->pidfd_source, SD_EVENT_PRIORITY_IMPORTANT);
+}
+
+/* ---- what PID 1 is asked before the verification */
+
+static const char *slice_name(const Run *r, size_t i)
+{
+        static const char *const parents[RUN_SLICES] = { NULL, "agentbox.slice", "-.slice" };
+
+        return parents[i] ? parents[i] : r->slice;
+}
+
+static int on_slice(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        Run *r = userdata;
+        const sd_bus_slot *slot = sd_bus_get_current_slot(sd_bus_message_get_bus(m));
+        const sd_bus_error *e = sd_bus_message_get_error(m);
+        size_t i = 0;
+
+        while (i < RUN_SLICES - 1 && r->slice_slots[i] != slot)
+                i++;
+        r->slice_slots[i] = sd_bus_slot_unref(r->slice_slots[i]);
+        if (r->phase != RUN_STARTING)
+                return 0;
+        if (e) {
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 does not tell the properties of %s: %s", slice_name(r, i), e->message ?: e->name);
+                return 0;
+        }
+        r->slices[i] = sd_bus_message_ref(m);
+        run_advance(r);
+        return 0;
+}
+
+static int request_slices(Run *r)
+{
+        int k = 0;
+
+        for (size_t i = 0; k >= 0 && i < RUN_SLICES; i++)
+                k = broker_unit_get_all(r->manager->pid1.bus, slice_name(r, i), on_slice, r, &r->slice_slots[i]);
+        return k;
+}
+
+bool run_has_properties(const Run *r)
+{
+        for (size_t i = 0; i < RUN_SLICES && run_shares_host_network(r); i++)
+                if (!r->slices[i])
+                        return false;
+        return r->properties;
 }
 
 static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
@@ -104,7 +149,9 @@ static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *ret_er
 
 int run_request_properties(Run *r)
 {
-        return broker_unit_get_all(r->manager->pid1.bus, r->unit, on_properties, r, &r->properties_slot);
+        int k = broker_unit_get_all(r->manager->pid1.bus, r->unit, on_properties, r, &r->properties_slot);
+
+        return k >= 0 && run_shares_host_network(r) ? request_slices(r) : k;
 }
 
 /* ---- signals of PID 1 */
@@ -128,6 +175,9 @@ void run_on_status(Run *r)
                 on_over(r);
                 return;
         }
+        /* Its time has passed, or its main process has ended: PID 1 asks politely and waits; nobody here is owed that. */
+        if (r->phase == RUN_RUNNING && s->active_state && streq(s->active_state, "deactivating"))
+                run_end_rest(r);
         /* As early as they are final: the shim is being set up meanwhile. */
         if (r->phase == RUN_STARTING && s->main_pid > 0 && !r->properties_slot && !r->properties) {
                 run_mark(r, MARK_FORKED);
@@ -147,8 +197,10 @@ static void on_changed(void *userdata, const char *unit, sd_bus_message *body)
 
 static void on_job_removed(void *userdata, const char *unit, const char *result)
 {
-        Run *r = manager_by_unit(userdata, unit);
+        Run *r = manager_by_unit(userdata, unit), *of_slice = manager_by_slice(userdata, unit);
 
+        if (of_slice && of_slice->slice_stopping)
+                run_on_slice_gone(of_slice);
         if (!r || r->unit_over)
                 return;
         r->was_up = true;

@@ -99,7 +99,7 @@ static int append_living(sd_bus_message *m, Run *r)
                 k = append_list(m, "verified", r->verified);
         if (k < 0 || r->phase < RUN_RUNNING)
                 return k;
-        (void) run_usage_sample(&r->usage);
+        run_usage_sample(&r->usage);
         k = sd_bus_message_append(m, "{sv}{sv}", "uid", "u", (uint32_t) r->uid, "main_pid", "u", (uint32_t) r->peer.pid);
         if (k >= 0)
                 k = append_u64(m, "started", r->result.started);

@@ -16,9 +16,9 @@
 /* From here on abstract sockets and signals can be kept inside. */
 #define LANDLOCK_ABI_SCOPES 6u
 
-static bool shares_host_network(const Policy *p)
+bool run_shares_host_network(const Run *r)
 {
-        uint64_t egress = policy_u64(p, NETWORK_EGRESS);
+        uint64_t egress = policy_u64(r->policy, NETWORK_EGRESS);
 
         return egress == EGRESS_ADDRESSES || egress == EGRESS_OPEN;
 }
@@ -40,17 +40,32 @@ static int add_landlock(const Run *r, RunSpec *s)
         return 0;
 }
 
+/* A copy of the cache's program, with the uid of this run. */
+static int add_filter(Run *r, RunSpec *s, Error **reterr)
+{
+        /* In the host's network namespace its abstract sockets are within reach, unless Landlock keeps them away. */
+        bool unix_sockets = s->landlock_scope || !run_shares_host_network(r);
+        const struct sock_filter *filter;
+        size_t n;
+        int k = filter_cache_get(&r->manager->filters, r->policy, r->digest, unix_sockets, &filter, &n, reterr);
+
+        if (k < 0)
+                return k;
+        s->filter = calloc(n, sizeof(*filter));
+        if (!s->filter)
+                return -ENOMEM;
+        memcpy(s->filter, filter, n * sizeof(*filter));
+        s->n_filter = (uint32_t) n;
+        return filter_set_uid(s->filter, n, r->peer.uid);
+}
+
 int run_spec_encode(Run *r, Buf *out, Error **reterr)
 {
-        const struct sock_filter *filter;
         RunSpec s = { .tty = r->request.tty };
-        size_t n;
         int k = add_landlock(r, &s);
 
-        /* In the host's network namespace its abstract sockets are within reach, unless Landlock keeps them away. */
         if (k >= 0)
-                k = filter_cache_get(&r->manager->filters, r->policy, r->digest, s.landlock_scope || !shares_host_network(r->policy), &filter,
-                        &n, reterr);
+                k = add_filter(r, &s, reterr);
         if (k >= 0)
                 k = run_env_compose(r->policy, r->request.env, r->request.tty ? r->request.term : NULL, &s.env, reterr);
         if (k >= 0) {
@@ -58,13 +73,10 @@ int run_spec_encode(Run *r, Buf *out, Error **reterr)
                 k = s.cwd ? 0 : -ENOMEM;
         }
         if (k >= 0) {
-                /* Lent: the request and the cache keep their own. */
+                /* Lent: the request keeps its own. */
                 s.argv = r->request.argv;
-                s.filter = (struct sock_filter *) filter;
-                s.n_filter = (uint32_t) n;
                 k = runspec_encode(&s, out);
                 s.argv = NULL;
-                s.filter = NULL;
         }
         runspec_done(&s);
         return k < 0 ? error_set(reterr, k, "cannot write down what is to be run: %s", strerror(-k)) : 0;

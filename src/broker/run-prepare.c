@@ -180,6 +180,7 @@ static int make_properties(Run *r, Error **reterr)
                 .systemd_version = r->manager->host.systemd_version,
                 .scope = r->request.scope,
                 .description = r->description,
+                .slice = r->slice,
                 .root_directory = r->root.directory,
                 .shim_path = r->shim_path,
                 .probe_abstract = r->manager->probe_name,

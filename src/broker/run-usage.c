@@ -13,6 +13,7 @@ typedef struct UsageFile {
         size_t root; /* of HostFacts: the hierarchy's mount point; where that is not set, the row does not apply */
         const char *name, *word;
         uint64_t scale;
+        bool of_unit; /* in the unit's cgroup, not the slice's */
 } UsageFile;
 
 #define V2 offsetof(HostFacts, cgroup_root_unified)
@@ -24,7 +25,7 @@ typedef struct UsageFile {
 static const UsageFile usage_files[_USAGE_MAX][2] = {
         [USAGE_MEMORY] = { { V1_MEMORY, "memory.usage_in_bytes", NULL, 1 }, { V2, "memory.current", NULL, 1 } },
         [USAGE_MEMORY_PEAK] = { { V1_MEMORY, "memory.max_usage_in_bytes", NULL, 1 }, { V2, "memory.peak", NULL, 1 } },
-        [USAGE_OOM_KILLS] = { { V1_MEMORY, "memory.oom_control", "oom_kill", 1 }, { V2, "memory.events", "oom_kill", 1 } },
+        [USAGE_OOM_KILLS] = { { V1_MEMORY, "memory.oom_control", "oom_kill", 1, true }, { V2, "memory.events", "oom_kill", 1 } },
         [USAGE_CPU_USEC] = { { V2, "cpu.stat", "usage_usec", 1 }, { V1_CPU, "cpuacct.usage", NULL, 1000 } },
         [USAGE_TASKS] = { { V1_PIDS, "pids.current", NULL, 1 }, { V2, "pids.current", NULL, 1 } },
         [USAGE_TASKS_PEAK] = { { V1_PIDS, "pids.peak", NULL, 1 }, { V2, "pids.peak", NULL, 1 } },
@@ -42,11 +43,17 @@ static int open_in_cgroup(const HostFacts *host, size_t root, const char *contro
 
 void run_usage_open(RunUsage *u, const HostFacts *host, const char *control_group)
 {
+        _cleanup_free_ char *slice = strdup(control_group);
+        char *slash = slice ? strrchr(slice, '/') : NULL;
+
+        if (!slash)
+                return;
+        *slash = 0;
         for (size_t i = 0; i < _USAGE_MAX; i++)
                 for (size_t k = 0; k < ELEMENTSOF(usage_files[i]) && u->fds[i] < 0; k++) {
                         const UsageFile *f = &usage_files[i][k];
 
-                        u->fds[i] = open_in_cgroup(host, f->root, control_group, f->name);
+                        u->fds[i] = open_in_cgroup(host, f->root, f->of_unit ? control_group : slice, f->name);
                         u->word[i] = f->word;
                         u->scale[i] = f->scale;
                 }
@@ -75,21 +82,17 @@ static int read_number(int fd, const char *word, uint64_t *ret)
         return parse_u64(p, ret);
 }
 
-bool run_usage_sample(RunUsage *u)
+void run_usage_sample(RunUsage *u)
 {
-        bool complete = true;
-
         for (size_t i = 0; i < _USAGE_MAX; i++) {
                 uint64_t v;
 
                 if (u->fds[i] < 0)
                         continue;
-                if (read_number(u->fds[i], u->word[i], &v) < 0)
-                        complete = false;
-                else
+                u->failed[i] = read_number(u->fds[i], u->word[i], &v) < 0;
+                if (!u->failed[i])
                         u->last[i] = v / u->scale[i];
         }
-        return complete;
 }
 
 void run_usage_close(RunUsage *u)

@@ -50,6 +50,8 @@ typedef enum RunMark {
 } RunMark;
 
 #define RUN_ID_LENGTH 10u
+/* Its own slice, agentbox.slice, -.slice: what they allow, the unit may. Only asked for where the host's network is shared. */
+#define RUN_SLICES 3u
 
 struct Run {
         Manager *manager;
@@ -59,6 +61,7 @@ struct Run {
 
         char id[RUN_ID_LENGTH + 1];
         char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
+        char slice[sizeof("agentbox-.slice") + RUN_ID_LENGTH];
         Caller caller;
         sd_bus_message *call;          /* of Run(), until it is answered */
         Request request;               /* argv, env and descriptors until the RunSpec is sent */
@@ -76,7 +79,7 @@ struct Run {
         UnitContext context;
         char *description, *netns_path, *shim_path;
         UnitProps props;
-        sd_bus_slot *start_slot, *properties_slot;
+        sd_bus_slot *start_slot, *properties_slot, *stop_slot, *slice_slots[RUN_SLICES];
         sd_event_source *deadline;     /* of the start, later of the end */
 
         int channel_fd, executed_fd;
@@ -85,11 +88,11 @@ struct Run {
         struct ucred peer;
         bool has_attest, is_on_record;
         uint64_t confirm_until;        /* monotonic: when the journal has had its time */
-        sd_bus_message *properties;
+        sd_bus_message *properties, *slices[RUN_SLICES];
         char **verified, **broken;
 
         UnitStatus status;
-        bool was_up, unit_over, has_final_usage, end_is_on_record;
+        bool was_up, unit_over, slice_stopping, slice_gone, end_is_on_record;
         int pidfd;
         sd_event_source *pidfd_source;
         uid_t uid;
@@ -137,12 +140,20 @@ extern const UnitEvents run_unit_events;
 void run_on_status(Run *r);
 int run_watch_main(Run *r);
 int run_request_properties(Run *r);
+/* Whether everything that PID 1 has to tell before the verification has been told. */
+bool run_has_properties(const Run *r);
+bool run_shares_host_network(const Run *r);
+/* Gives the run its id, and its unit and slice their names. */
+void run_set_id(Run *r, const char *id);
 const char *start_failure_text(int exec_main_status);
 
 /* run-end.c */
 void run_kill(Run *r, KillReason reason);
 int run_signal(Run *r, int signal);
 void run_on_client_gone(Run *r);
+/* Of a run that ends, what is still there gets no time to go on. */
+void run_end_rest(Run *r);
+void run_on_slice_gone(Run *r);
 /* The unit is over: ends the run as soon as nothing of it is left. */
 void run_end(Run *r);
 

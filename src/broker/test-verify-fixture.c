@@ -190,7 +190,7 @@ static void good_attest(Fixture *f)
         a->groups[0] = UID;
         a->n_groups = 1;
         a->no_new_privs = true;
-        a->securebits = 0x2f;
+        a->securebits = 0xf;
         a->seccomp_mode = SECCOMP_MODE_FILTER;
         a->seccomp_filters = 31;
         a->umask = 0022;
@@ -446,10 +446,12 @@ int fixture_verify(Fixture *f, char ***ret_verified, char ***ret_broken)
         int r;
 
         f->input.properties = unit_reply(f);
+        f->input.run_slice_properties = f->no_slices ? NULL : slice_reply(f);
         f->input.slice_properties = f->no_slices ? NULL : slice_reply(f);
         f->input.root_slice_properties = f->no_slices ? NULL : slice_reply(f);
         r = broker_verify(&f->input, ret_verified, ret_broken);
         sd_bus_message_unref(f->input.properties);
+        sd_bus_message_unref(f->input.run_slice_properties);
         sd_bus_message_unref(f->input.slice_properties);
         sd_bus_message_unref(f->input.root_slice_properties);
         return r;

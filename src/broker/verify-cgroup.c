@@ -350,6 +350,14 @@ int verify_address_filter(const VerifyInput *in, Buf *why)
                 { PROBE_ELSEWHERE_CONNECT, 0xc0000201, ELEMENTSOF(denied) },
                 { PROBE_LOOPBACK_BIND, 0x7f000001, 3 },
         };
+        const struct {
+                sd_bus_message *properties;
+                const char *name;
+        } slices[] = {
+                { in->run_slice_properties, "the run's slice" },
+                { in->slice_properties, "agentbox.slice" },
+                { in->root_slice_properties, "-.slice" },
+        };
         int r = has_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why), verdict;
 
         if (r < 0)
@@ -359,14 +367,12 @@ int verify_address_filter(const VerifyInput *in, Buf *why)
         if (r < 0)
                 return r;
         verdict |= r;
-        r = slice_allows_nothing(in->slice_properties, "agentbox.slice", why);
-        if (r < 0)
-                return r;
-        verdict |= r;
-        r = slice_allows_nothing(in->root_slice_properties, "-.slice", why);
-        if (r < 0)
-                return r;
-        verdict |= r;
+        for (size_t i = 0; i < ELEMENTSOF(slices); i++) {
+                r = slice_allows_nothing(slices[i].properties, slices[i].name, why);
+                if (r < 0)
+                        return r;
+                verdict |= r;
+        }
         for (size_t i = 0; i < ELEMENTSOF(probes); i++) {
                 bool allowed = false;
 

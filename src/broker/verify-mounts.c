@@ -146,6 +146,7 @@ static const struct {
         { "/proc", NULL, true },
         { "/run", NULL, false },
         { "/run/systemd/incoming", NULL, false },
+        { "/run/host/.os-release-stage", NULL, false }, /* 255 and later: the host's os-release, which /usr shows anyhow */
         { "/run/user", NULL, false },
         { "/sys", NULL, false },
         { "/root", NULL, false },

@@ -62,7 +62,7 @@ static const char *const syscalls_always[] = {
         "futex_wake", "futex_wait", "futex_requeue", "get_robust_list", "get_thread_area", "getegid", "getegid32", "geteuid",
         "geteuid32", "getgid", "getgid32", "getgroups", "getgroups32", "getpgid", "getpgrp", "getpid", "getppid", "getrandom",
         "getresgid", "getresgid32", "getresuid", "getresuid32", "getrlimit", "getsid", "gettid", "gettimeofday", "getuid",
-        "getuid32", "map_shadow_stack", "membarrier", "mmap", "mmap2", "mprotect", "mseal", "munmap", "nanosleep", "pause",
+        "getuid32", "lsm_get_self_attr", "lsm_list_modules", "map_shadow_stack", "membarrier", "mmap", "mmap2", "mprotect", "mseal", "munmap", "nanosleep", "pause",
         "prlimit64", "restart_syscall", "riscv_flush_icache", "riscv_hwprobe", "rseq", "rt_sigreturn", "sched_getaffinity",
         "sched_yield", "set_robust_list", "set_thread_area", "set_tid_address", "set_tls", "sigreturn", "time", "ugetrlimit",
         "uretprobe",
@@ -159,6 +159,7 @@ static int holds(Comparison comparison, char *const *is, char *const *sent)
         return false;
 }
 
+
 static int shown(char *const *items, char **ret)
 {
         _cleanup_free_ char *text = strv_join(items, " ");
@@ -168,6 +169,17 @@ static int shown(char *const *items, char **ret)
                         *p = ':';
         *ret = text ? escape_for_display(text, strlen(text), 120) : NULL;
         return *ret ? 0 : -ENOMEM;
+}
+
+/* What is there and was not sent; with nothing of that kind, all that is there. */
+static int shown_difference(char *const *is, char *const *sent, char **ret)
+{
+        _cleanup_strv_ char **more = NULL;
+
+        STRV_FOREACH(i, is)
+                if (!strv_contains(sent, *i) && !always_allowed(*i) && strv_extend(&more, *i) < 0)
+                        return -ENOMEM;
+        return shown(more ? more : is, ret);
 }
 
 int verify_properties(const VerifyInput *in, Buf *why)
@@ -189,7 +201,7 @@ int verify_properties(const VerifyInput *in, Buf *why)
                         r = holds(comparison_of(q->name), is->items, sent);
                 if (r != 0)
                         continue;
-                r = shown(is->items, &text);
+                r = shown_difference(is->items, sent, &text);
                 if (r >= 0)
                         verdict = broken(why, "%s is now \"%s\"", q->name, text);
         }

@@ -19,7 +19,8 @@
 #define LIMIT_MSGQUEUE (UINT64_C(256) << 10)
 #define CAPABILITIES_NONE 0
 #define NAMESPACES_NONE 0
-#define SECUREBITS (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED)
+/* Not keep-caps-locked: systemd 257 changes the uid with kept capabilities after these are set, and fails (217/USER). */
+#define SECUREBITS (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED)
 
 static int list_add(char ***l, const char *s, Error **reterr)
 {
@@ -59,6 +60,12 @@ static bool root_is_host(const Policy *p)
 static int fill_description(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
 {
         q->s = strdup(c->description);
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
+}
+
+static int fill_slice(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->s = strdup(c->slice ? c->slice : "agentbox.slice");
         return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
 }
 
@@ -276,7 +283,7 @@ const UnitPropRow unit_prop_rows[] = {
         /* The unit. */
         { .name = "Description", .type = UNIT_PROP_STRING, .targets = BOTH, .fill = fill_description,
           .unverified = "text for people" },
-        ROW_STRING("Slice", BOTH, "agentbox.slice", .verified_by = "cgroup"),
+        { .name = "Slice", .type = UNIT_PROP_STRING, .targets = BOTH, .fill = fill_slice, .verified_by = "cgroup" },
         ROW_STRING("CollectMode", BOTH, "inactive-or-failed", .unverified = "acts when the unit has ended"),
         ROW_STRING("Type", SERVICE, "exec", .unverified = "how PID 1 waits for the start"),
         ROW_STRING("NotifyAccess", SERVICE, "none", .unverified = "PID 1's own rule: the run may not extend its time"),
@@ -309,7 +316,7 @@ const UnitPropRow unit_prop_rows[] = {
         { .name = "MemoryZSwapMax", .type = UNIT_PROP_U64, .since = 253, .targets = BOTH, .u = 0, .text = "0",
           .verified_by = "swap-limit" },
         /* Else 254 and later bind a writable file of the cgroup into the root. */
-        ROW_STRING("MemoryPressureWatch", SERVICE, "off", .since = 254, .verified_by = "mounts"),
+        ROW_STRING("MemoryPressureWatch", SERVICE, "no", .since = 254, .verified_by = "mounts"),
         { .name = "TasksMax", .type = UNIT_PROP_U64, .targets = BOTH, .keys = K(LIMITS_TASKS), .scale = 1,
           .verified_by = "tasks-limit" },
         { .name = "IOWeight", .type = UNIT_PROP_U64, .targets = BOTH, .keys = K(LIMITS_IO_WEIGHT), .scale = 1,
@@ -329,7 +336,7 @@ const UnitPropRow unit_prop_rows[] = {
         { .name = "AmbientCapabilities", .type = UNIT_PROP_U64, .targets = SERVICE, .u = CAPABILITIES_NONE, .text = "",
           .verified_by = "capabilities" },
         { .name = "SecureBits", .type = UNIT_PROP_I32, .targets = SERVICE, .u = SECUREBITS,
-          .text = "noroot noroot-locked no-setuid-fixup no-setuid-fixup-locked keep-caps-locked",
+          .text = "noroot noroot-locked no-setuid-fixup no-setuid-fixup-locked",
           .verified_by = "securebits" },
         ROW_STRING("KeyringMode", SERVICE, "private", .verified_by = "keyring"),
 

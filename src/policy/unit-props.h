@@ -15,6 +15,7 @@ typedef struct UnitContext {
         unsigned systemd_version;
         bool scope;                     /* --unit=scope: only what a scope carries */
         const char *description;
+        const char *slice;              /* the run's own: what it used can be read there when the unit is gone */
         const char *root_directory;     /* the run's root skeleton (Root=host-usr) */
         const char *shim_path;          /* path inside the root of agentbox-exec */
         /* Name of an abstract unix socket that the broker listens on while the shim attests (without the leading NUL; [a-z0-9-]):
