@@ -139,7 +139,9 @@ def stop_clients():
     while _clients:
         client = _clients.pop()
         client.kill()
-        client.communicate()
+        with contextlib.suppress(ValueError):  # where the test has closed a stream already
+            client.communicate()
+        client.wait()
 
 
 def expect(done, status=0, out=None, err=None):

@@ -249,7 +249,8 @@ def test_runs_per_caller_are_capped():
         clients.append(subprocess.Popen(["setpriv", f"--reuid={USER}", f"--regid={USER}", "--init-groups", "agentbox", "run", "-p", "live-tiny",
                                          "--", "/bin/sleep", "50"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE))
     refused = wait_for("a refusal", lambda: [c for c in clients if c.poll() == 125], 120)
-    assert b"oo many runs" in refused[0].stderr.read()
+    message = refused[0].stderr.read().decode()
+    assert "64" in message and "run" in message, message
     expect(run("/bin/true"))  # root's share is its own
     for c in clients:
         c.kill()

@@ -188,15 +188,9 @@ def test_two_hundred_runs_at_once():
         out, err = client.communicate(timeout=280)
         if client.returncode == 3 and out == b"here\n":
             continue
-        if client.returncode == 125 and b"oo many runs" in err:
+        if client.returncode == 125 and b"more are not started" in err:
             refused += 1
         else:
             other += 1
             last = (client.returncode, out, err)
     assert other == 0, (refused, other, last)
-
-
-def test_too_many_runs_says_so():
-    policy("live-tiny", "[Limits]\nMemory=32M\nTasks=8\nRuntime=60s\n")
-    found = agentbox("doctor", "--json")
-    assert found.status in (0, 1), found
