@@ -53,11 +53,35 @@ enum {
 #define DEFAULT FILTER_PROFILE_DEFAULT
 #define BUILD FILTER_PROFILE_BUILD
 
+#define SELF(n) INT(n, FILTER_SELF_PLACEHOLDER)
+#define SAME(n) INT(n, -1) /* "leave it" */
+#define SETUID(...) { "setuid", { __VA_ARGS__ } }
+#define SETREUID(...) { "setreuid", { __VA_ARGS__ } }
+#define SETRESUID(...) { "setresuid", { __VA_ARGS__ } }
+
 #define SOCKET(need, family, type, protocol)                                                               \
         { "socket", STRICT, need, { INT(0, family), TYPE(type), INT(2, protocol) } }
 #define PRCTL(profile, option) { "prctl", profile, NEED_NOTHING, { INT(0, option) } }
 #define IOCTL(request) { "ioctl", STRICT, NEED_NOTHING, { INT(1, request) } }
 /* clang-format on */
+
+/* All four ids of a run's process are its uid, without a way to another. setuid() knows no "leave it". */
+const FilterNoOp filter_no_ops[] = {
+        SETUID(SELF(0)),
+        SETREUID(SAME(0), SAME(1)),
+        SETREUID(SAME(0), SELF(1)),
+        SETREUID(SELF(0), SAME(1)),
+        SETREUID(SELF(0), SELF(1)),
+        SETRESUID(SAME(0), SAME(1), SAME(2)),
+        SETRESUID(SAME(0), SAME(1), SELF(2)),
+        SETRESUID(SAME(0), SELF(1), SAME(2)),
+        SETRESUID(SAME(0), SELF(1), SELF(2)),
+        SETRESUID(SELF(0), SAME(1), SAME(2)),
+        SETRESUID(SELF(0), SAME(1), SELF(2)),
+        SETRESUID(SELF(0), SELF(1), SAME(2)),
+        SETRESUID(SELF(0), SELF(1), SELF(2)),
+};
+const size_t filter_n_no_ops = ELEMENTSOF(filter_no_ops);
 
 const FilterGrant filter_grants[] = {
         SOCKET(NEED_INET, AF_INET, SOCK_STREAM, 0),

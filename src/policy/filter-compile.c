@@ -43,6 +43,7 @@ typedef struct Compiler {
         const FilterSpec *spec;
         uint32_t arch;
         scmp_filter_ctx context;
+        bool has_no_ops;
 } Compiler;
 
 static void seccomp_releasep(scmp_filter_ctx *c)
@@ -86,8 +87,7 @@ static int check_names(const FilterSpec *s, Error **reterr)
         if ((unsigned) s->profile >= _FILTER_PROFILE_MAX)
                 return error_set(reterr, -EINVAL, "There is no system call profile %d.", (int) s->profile);
 
-        STRV_FOREACH(name, s->allow)
-        {
+        STRV_FOREACH(name, s->allow) {
                 if (!filter_name_known(*name))
                         return error_set(reterr, -EINVAL, "Allow=: unknown system call or group \"%s\".",
                                         *name);
@@ -96,8 +96,9 @@ static int check_names(const FilterSpec *s, Error **reterr)
                                         *name);
         }
         STRV_FOREACH(name, s->deny)
-        if (!filter_name_known(*name))
-                return error_set(reterr, -EINVAL, "Deny=: unknown system call or group \"%s\".", *name);
+                if (!filter_name_known(*name))
+                        return error_set(reterr, -EINVAL, "Deny=: unknown system call or group \"%s\".",
+                                        *name);
         for (size_t i = 0; i < ELEMENTSOF(vital_calls); i++)
                 if (list_names(s->deny, vital_calls[i]))
                         return error_set(reterr, -EINVAL, "Deny=: without \"%s\" no program runs.",
@@ -226,26 +227,47 @@ static int add_grants_of(const Compiler *c, const char *call, int nr, bool *ret)
         return 0;
 }
 
-static int add_call(const Compiler *c, const FilterGroup *g, const char *call)
+static int add_no_ops_of(Compiler *c, const char *call, int nr)
+{
+        for (size_t i = 0; i < filter_n_no_ops; i++) {
+                int r;
+
+                if (!streq(filter_no_ops[i].call, call))
+                        continue;
+                r = add_rule(c, SCMP_ACT_ERRNO(0), nr, filter_no_ops[i].compares);
+                if (r < 0)
+                        return r;
+                c->has_no_ops = true;
+        }
+        return 0;
+}
+
+static int add_refused_call(Compiler *c, const FilterGroup *g, const char *call, int nr)
+{
+        uint32_t action = refusal_action(c->spec, g->refusal);
+
+        /* libseccomp takes no rule that says what the default says. */
+        if (action != refusal_action(c->spec, EPERM))
+                return add_rule(c, action, nr, NULL);
+        return list_names(c->spec->deny, call) ? 0 : add_no_ops_of(c, call, nr);
+}
+
+static int add_call(Compiler *c, const FilterGroup *g, const char *call)
 {
         bool granted;
         int nr, r;
 
         if (call_number(c->arch, call, &nr) < 0)
                 return 0;
-        if (!call_allowed(c->spec, call)) {
-                uint32_t action = refusal_action(c->spec, g->refusal);
-
-                /* libseccomp takes no rule that says what the default says. */
-                return action == refusal_action(c->spec, EPERM) ? 0 : add_rule(c, action, nr, NULL);
-        }
+        if (!call_allowed(c->spec, call))
+                return add_refused_call(c, g, call, nr);
         r = add_grants_of(c, call, nr, &granted);
         if (r < 0 || granted)
                 return r;
         return add_rule(c, SCMP_ACT_ALLOW, nr, NULL);
 }
 
-static int add_grants(const Compiler *c)
+static int add_grants(Compiler *c)
 {
         for (size_t i = 0; i < filter_n_groups; i++)
                 FILTER_GROUP_FOREACH(call, &filter_groups[i])
@@ -308,6 +330,38 @@ static int program_append_bound(Program *p)
         return 0;
 }
 
+static bool is_uid(const struct sock_filter *i)
+{
+        return i->code == (BPF_JMP | BPF_JEQ | BPF_K) && i->k == FILTER_SELF_PLACEHOLDER;
+}
+
+/* The places of the placeholder. -EINVAL: one of them is not the comparison that was asked for. */
+static int count_uids(const struct sock_filter *program, size_t n)
+{
+        int found = 0;
+
+        for (size_t i = 0; i < n; i++) {
+                if (program[i].k != FILTER_SELF_PLACEHOLDER)
+                        continue;
+                if (!is_uid(&program[i]))
+                        return -EINVAL;
+                found++;
+        }
+        return found;
+}
+
+int filter_set_uid(struct sock_filter *program, size_t n, uint32_t uid)
+{
+        int found = count_uids(program, n);
+
+        if (uid == 0 || uid > INT32_MAX)
+                return -EINVAL;
+        for (size_t i = 0; i < n && found > 0; i++)
+                if (is_uid(&program[i]))
+                        program[i].k = uid;
+        return found;
+}
+
 static int compile_refusals(const FilterSpec *spec, uint32_t arch, Program *p)
 {
         _cleanup_(seccomp_releasep) scmp_filter_ctx context = NULL;
@@ -337,7 +391,14 @@ static int compile_grants(const FilterSpec *spec, uint32_t arch, Program *p)
         r = add_grants(&c);
         if (r < 0)
                 return r;
-        return program_append_context(p, context);
+        r = program_append_context(p, context);
+        if (r < 0)
+                return r;
+        /* Should libseccomp ever write this comparison in another way. */
+        r = count_uids(p->code, p->n);
+        if (r < 0)
+                return r;
+        return (r > 0) == c.has_no_ops ? 0 : -EIO;
 }
 
 int filter_compile_for(const FilterSpec *spec, uint32_t audit_arch, struct sock_filter **ret, size_t *ret_n,

@@ -3,6 +3,7 @@
 
 #include <linux/filter.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/error.h"
 
@@ -12,7 +13,8 @@
  * (filter_systemd_allow_list).
  *
  * A refused call answers EPERM, or what a kernel without it would answer (ENOSYS, EAFNOSUPPORT, EINVAL)
- * where programs then do without. Calls of foreign architectures (i386, x32) kill the process. */
+ * where programs then do without. A few that would change nothing answer success without being made. Calls
+ * of foreign architectures (i386, x32) kill the process. */
 
 typedef enum FilterProfile {
         FILTER_PROFILE_JIT, /* what runtimes with their own compilers need */
@@ -35,11 +37,17 @@ typedef struct FilterSpec {
         char *const *deny;  /* [Syscalls] Deny=; wins over Allow= */
 } FilterSpec;
 
-/* The program for seccomp(SECCOMP_SET_MODE_FILTER), newly allocated, and its instruction count (at most
- * BPF_MAXINSNS). Deterministic: the same spec gives the same bytes. -EINVAL with an error that names an
- * unknown call or group, one that nothing may allow, or one that no program does without (execve, exit).
- * -EOPNOTSUPP: neither x86-64 nor aarch64. */
+/* The program for seccomp(SECCOMP_SET_MODE_FILTER) but for the uid: see filter_set_uid(). Newly allocated,
+ * with its instruction count (at most BPF_MAXINSNS). Deterministic: the same spec gives the same bytes.
+ * -EINVAL with an error that names an unknown call or group, one that nothing may allow, or one that no
+ * program does without (execve, exit). -EOPNOTSUPP: neither x86-64 nor aarch64. */
 int filter_compile(const FilterSpec *spec, struct sock_filter **ret, size_t *ret_n, Error **reterr);
+
+/* Puts the uid of the run into its copy of the program, which is not to be loaded without: setting just this
+ * uid answers success. Returns the number of places, 0 only where Allow= or Deny= names the calls that set a
+ * uid. -EINVAL: no uid of a run (0, or beyond 2^31), or the program has the placeholder where it is not a
+ * uid; then it is as it was. */
+int filter_set_uid(struct sock_filter *program, size_t n, uint32_t uid);
 
 /* The names for systemd's SystemCallFilter= allow-list: what the profile and Allow= have, with no regard to
  * Deny=, and the calls that the shim itself needs before its own filter is in place (seccomp, landlock_*,

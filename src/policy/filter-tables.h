@@ -81,6 +81,21 @@ typedef struct FilterRefusal {
         FilterCompare compares[FILTER_COMPARES_MAX];
 } FilterRefusal;
 
+/* A call with arguments that change nothing, though its group is refused: it answers success, truthfully,
+ * and the kernel never sees it. Not where Deny= names the call. GNU make and posix_spawn() set ids that the
+ * process has already, and give up where that fails. */
+typedef struct FilterNoOp {
+        const char *call;
+        FilterCompare compares[FILTER_COMPARES_MAX];
+} FilterNoOp;
+
+/* Stands for the run's own uid, which is not known before the run is: see filter_set_uid(). Neither a uid
+ * that anybody has (the kernel's -1 aside, systemd and others stay below 2^31) nor any other constant of the
+ * tables. */
+#define FILTER_SELF_PLACEHOLDER 0xa9e27b0cu
+
+extern const FilterNoOp filter_no_ops[];
+extern const size_t filter_n_no_ops;
 extern const FilterGrant filter_grants[];
 extern const size_t filter_n_grants;
 extern const FilterRefusal filter_refusals[];

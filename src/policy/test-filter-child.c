@@ -4,6 +4,7 @@
 #include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,7 @@
 #include <sys/wait.h>
 #include <cmocka.h>
 
+#include "base/strv.h"
 #include "policy/filter-tables.h"
 #include "tests/filter/rows.h"
 #include "tests/filter/simulate.h"
@@ -88,11 +90,14 @@ static int load_marker(void)
         return load(code, ELEMENTSOF(code));
 }
 
-/* 0, the errno, or VERDICT_INVALID where the call came back with a result. */
+/* 0, the errno, VERDICT_NO_OP, or VERDICT_INVALID where the call came back with another result. No kernel
+ * makes a call behind the marker, so that success is one that our filter answered. */
 static int call(long nr, const uint64_t *a)
 {
         long r = syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 
+        if (r == 0)
+                return VERDICT_NO_OP;
         return r != -1 ? VERDICT_INVALID : errno == LET_THROUGH ? 0 : errno;
 }
 
@@ -127,7 +132,8 @@ static const Compiled *compile(const FilterSpec *spec, unsigned lacks)
 {
         Compiled *c = &compiled[lacks][spec->profile][spec->kill_on_denied];
 
-        if (!c->code && filter_compile(spec, &c->code, &c->n, NULL) < 0)
+        if (!c->code && (filter_compile(spec, &c->code, &c->n, NULL) < 0 ||
+                                        filter_set_uid(c->code, c->n, ROW_UID) <= 0))
                 abort();
         return c;
 }
@@ -190,6 +196,83 @@ static void test_row(void **state)
         assert_true(c->answers->ready);
         assert_int_equal(is[PLAIN_ARGS], must);
         assert_int_equal(is[GARBAGE_ARGS], must);
+}
+
+/* systemd's layer, as it would make it from the list: what is not named is EPERM. */
+static int load_systemd_list(char *const *list)
+{
+        _cleanup_free_ struct sock_filter *code = calloc(2 * strv_length(list) + 2, sizeof(*code));
+        size_t n = 0;
+
+        if (!code)
+                return -1;
+        code[n++] = (struct sock_filter) BPF_STMT(
+                        BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+        STRV_FOREACH(name, list) {
+                long nr = syscall_number(*name);
+
+                if (nr < 0)
+                        continue;
+                code[n++] = (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t) nr, 0, 1);
+                code[n++] = (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+        }
+        code[n++] = (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+        return load(code, n);
+}
+
+#define NOBODY 65534
+
+/* What a program of the run finds under both layers; the number of the first thing that is not so. */
+static int try_uids(uid_t uid, const struct sock_filter *code, size_t n, char *const *list)
+{
+        char *const argv[] = { (char *) "true", NULL };
+        posix_spawnattr_t reset;
+        int status;
+        pid_t pid;
+
+        if (posix_spawnattr_init(&reset) != 0 || posix_spawnattr_setflags(&reset, POSIX_SPAWN_RESETIDS) != 0)
+                return 1;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || load_systemd_list(list) < 0)
+                return 2;
+        if (setuid(uid) == 0 || errno != EPERM || setresuid(-1, -1, -1) == 0 || errno != EPERM)
+                return 3;
+        if (load(code, n) < 0)
+                return 4;
+        if (setuid(uid) < 0 || setresuid(-1, -1, -1) < 0 || seteuid(uid) < 0 || setreuid(-1, uid) < 0)
+                return 5;
+        if (setuid(0) == 0 || errno != EPERM || setresuid(-1, 0, -1) == 0 || errno != EPERM)
+                return 6;
+        if (getuid() != uid || geteuid() != uid)
+                return 7;
+        if (posix_spawn(&pid, "/bin/true", NULL, &reset, argv, NULL) != 0)
+                return 8;
+        return waitpid(pid, &status, 0) == pid && status == 0 ? 0 : 9;
+}
+
+static void test_both_layers(void **state)
+{
+        static const FilterSpec spec = {
+                .profile = FILTER_PROFILE_STRICT, .unix_sockets = true, .inet_sockets = true
+        };
+        _cleanup_free_ struct sock_filter *code = NULL;
+        _cleanup_strv_ char **list = NULL;
+        const uid_t uid = getuid() ?: NOBODY;
+        int status;
+        size_t n;
+        pid_t pid;
+
+        assert_int_equal(filter_compile(&spec, &code, &n, NULL), 0);
+        assert_true(filter_set_uid(code, n, uid) > 0);
+        assert_int_equal(filter_systemd_allow_list(&spec, &list, NULL), 0);
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                if (getuid() == 0 && setresuid(uid, uid, uid) < 0)
+                        _exit(99);
+                _exit(try_uids(uid, code, n, list));
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
 }
 
 #ifdef __x86_64__
@@ -298,7 +381,7 @@ static size_t add_row(const FilterRow *row, size_t number, struct CMUnitTest *te
 
 int main(void)
 {
-        size_t most = filter_n_rows * (_FILTER_PROFILE_MAX + 1) + 2, n = 0;
+        size_t most = filter_n_rows * (_FILTER_PROFILE_MAX + 1) + 3, n = 0;
         _cleanup_free_ struct CMUnitTest *tests = calloc(most, sizeof(struct CMUnitTest));
         _cleanup_free_ ChildCase *cases = calloc(most, sizeof(ChildCase));
         int r;
@@ -307,6 +390,7 @@ int main(void)
                 return 1;
         for (size_t i = 0; i < filter_n_rows; i++)
                 n += add_row(&filter_rows[i], i + 1, tests + n, cases + n);
+        tests[n++] = (struct CMUnitTest) cmocka_unit_test(test_both_layers);
 #ifdef __x86_64__
         tests[n++] = (struct CMUnitTest) cmocka_unit_test(test_x32);
         tests[n++] = (struct CMUnitTest) cmocka_unit_test(test_i386);

@@ -51,7 +51,8 @@ static void test_names(void **state)
                 "init_module", "kexec_load", "reboot", "swapon", "iopl", "open_by_handle_at",
                 "clock_settime", "chroot", "pivot_root", "uselib" };
         static const char *const allowable[] = { "ptrace", "splice", "@splice", "perf_event_open",
-                "userfaultfd", "process_vm_readv", "keyctl", "inotify_init1", "read", "cachestat" };
+                "userfaultfd", "process_vm_readv", "keyctl", "inotify_init1", "read", "cachestat", "@chown",
+                "@set-uid", "@resources", "@numa", "capset", "setrlimit" };
         static const char *const unknown[] = { "", "@", "open_", "OPEN", "@system-service", "read ",
                 "@mounts", "umount", "recv" };
 
@@ -165,6 +166,63 @@ static void test_kill(void **state)
         assert_int_equal(verdict(&s, "uname", 0), VERDICT_KILL);
 }
 
+/* A kept call that sets a uid goes to the kernel, a denied one nowhere. */
+static void test_set_uid(void **state)
+{
+        static const uint32_t bad[] = { 0, UINT32_C(1) << 31, FILTER_SELF_PLACEHOLDER, UINT32_MAX };
+        _cleanup_free_ struct sock_filter *code = NULL, *before = NULL;
+        FilterSpec s = plain;
+        size_t n, places = 0;
+
+        assert_int_equal(filter_compile(&s, &code, &n, NULL), 0);
+        before = calloc(n, sizeof(*before));
+        assert_non_null(before);
+        memcpy(before, code, n * sizeof(*code));
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++)
+                assert_int_equal(filter_set_uid(code, n, bad[i]), -EINVAL);
+        assert_memory_equal(code, before, n * sizeof(*code));
+
+        for (size_t i = 0; i < n; i++)
+                places += before[i].k == FILTER_SELF_PLACEHOLDER;
+        assert_in_range(places, 3, n);
+        assert_int_equal(filter_set_uid(code, n, 61184), places);
+        for (size_t i = 0; i < n; i++) {
+                assert_int_not_equal(code[i].k, FILTER_SELF_PLACEHOLDER);
+                assert_int_equal(code[i].k, before[i].k == FILTER_SELF_PLACEHOLDER ? 61184 : before[i].k);
+                assert_int_equal(code[i].code, before[i].code);
+        }
+        assert_int_equal(filter_set_uid(code, n, 61184), 0);
+
+        /* As anything but a comparison the placeholder must not stay, nor be replaced. */
+        for (size_t i = 0; i < n; i++)
+                if (before[i].code != (BPF_JMP | BPF_JEQ | BPF_K)) {
+                        struct sock_filter was = before[i];
+
+                        before[i].k = FILTER_SELF_PLACEHOLDER;
+                        assert_int_equal(filter_set_uid(before, n, 61184), -EINVAL);
+                        before[i] = was;
+                }
+}
+
+static void test_no_ops_yield(void **state)
+{
+        FilterSpec s = plain;
+
+        assert_int_equal(verdict(&s, "setuid", FILTER_SELF_PLACEHOLDER), VERDICT_NO_OP);
+        s.kill_on_denied = true;
+        assert_int_equal(verdict(&s, "setuid", FILTER_SELF_PLACEHOLDER), VERDICT_NO_OP);
+        assert_int_equal(verdict(&s, "setuid", 0), VERDICT_KILL);
+        s.deny = (char *[]){ (char *) "setuid", NULL };
+        assert_int_equal(verdict(&s, "setuid", FILTER_SELF_PLACEHOLDER), VERDICT_KILL);
+        s.kill_on_denied = false;
+        s.deny = (char *[]){ (char *) "@set-uid", NULL };
+        assert_int_equal(verdict(&s, "setuid", FILTER_SELF_PLACEHOLDER), EPERM);
+        s.deny = NULL;
+        s.allow = (char *[]){ (char *) "@set-uid", NULL };
+        assert_int_equal(verdict(&s, "setuid", FILTER_SELF_PLACEHOLDER), 0);
+        assert_int_equal(verdict(&s, "setuid", 0), 0);
+}
+
 static void test_errors(void **state)
 {
         FilterSpec s = plain;
@@ -204,12 +262,40 @@ static void test_deterministic(void **state)
         }
 }
 
+/* What systemd-analyze security counts against a unit, as far as a table of ours has it: @resources and
+ * @privileged of systemd 252 to 257. */
+static void test_systemd_groups(void **state)
+{
+        static const char *const counted[] = { "ioprio_set", "mbind", "migrate_pages", "move_pages",
+                "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler",
+                "set_mempolicy", "set_mempolicy_home_node", "setpriority", "setrlimit", "_sysctl", "acct",
+                "adjtimex", "bpf", "capset", "chown", "chroot", "clock_adjtime", "clock_settime",
+                "delete_module", "fanotify_init", "fanotify_mark", "fchown", "fchownat", "finit_module",
+                "init_module", "ioperm", "iopl", "kexec_file_load", "kexec_load", "lchown", "nfsservctl",
+                "open_by_handle_at", "pivot_root", "quotactl", "quotactl_fd", "reboot", "setdomainname",
+                "setfsuid", "setgroups", "sethostname", "setresuid", "setreuid", "settimeofday", "setuid",
+                "swapoff", "swapon", "vhangup" };
+
+        for (unsigned p = 0; p < _FILTER_PROFILE_MAX; p++) {
+                _cleanup_strv_ char **list = NULL;
+                FilterSpec s = plain;
+
+                s.profile = p;
+                assert_int_equal(filter_systemd_allow_list(&s, &list, NULL), 0);
+                for (size_t i = 0; i < ELEMENTSOF(counted); i++) {
+                        assert_true(filter_name_known(counted[i]));
+                        if (strv_contains(list, counted[i]))
+                                fail_msg("%s: %s", filter_profile_names[p], counted[i]);
+                }
+        }
+}
+
 /* systemd's list has all that our program may let through, what the shim needs, and nothing else that is
  * refused. */
 static void test_systemd_list(void **state)
 {
         static const char *const shim[] = { "seccomp", "landlock_create_ruleset", "landlock_add_rule",
-                "landlock_restrict_self", "keyctl", "openat2", "capset", "prctl", "execve" };
+                "landlock_restrict_self", "keyctl", "openat2", "prctl", "execve" };
 
         for (unsigned p = 0; p < _FILTER_PROFILE_MAX; p++) {
                 _cleanup_strv_ char **list = NULL;
@@ -224,8 +310,7 @@ static void test_systemd_list(void **state)
                         assert_true(strv_contains(list, shim[i]));
                 assert_true(strv_contains(list, "ptrace"));
                 assert_true(strv_contains(list, "socket"));
-                STRV_FOREACH(name, list)
-                {
+                STRV_FOREACH(name, list) {
                         const FilterGroup *g = filter_group_of(*name);
 
                         assert_non_null(g);
@@ -244,9 +329,12 @@ int main(void)
                 cmocka_unit_test(test_allow),
                 cmocka_unit_test(test_deny),
                 cmocka_unit_test(test_kill),
+                cmocka_unit_test(test_set_uid),
+                cmocka_unit_test(test_no_ops_yield),
                 cmocka_unit_test(test_errors),
                 cmocka_unit_test(test_deterministic),
                 cmocka_unit_test(test_systemd_list),
+                cmocka_unit_test(test_systemd_groups),
         };
 
         return cmocka_run_group_tests_name("filter-names", tests, NULL, NULL);

@@ -38,6 +38,7 @@ static Built *build(unsigned lacks, unsigned profile, bool kill)
                 .kill_on_denied = kill,
         };
         assert_int_equal(filter_compile(&b->spec, &b->code, &b->n, NULL), 0);
+        assert_true(filter_set_uid(b->code, b->n, ROW_UID) > 0);
         b->covered = calloc(b->n, sizeof(bool));
         assert_non_null(b->covered);
         return b;
@@ -92,13 +93,18 @@ static void test_row(void **state)
         }
 }
 
-/* What the tables say. */
+/* What the tables say, for this uid. */
+static uint64_t compare_value(const FilterCompare *c)
+{
+        return c->value == FILTER_SELF_PLACEHOLDER ? ROW_UID : c->value;
+}
+
 static bool compares_match(const FilterCompare *c, const uint64_t *args)
 {
         for (size_t i = 0; i < FILTER_COMPARES_MAX && c[i].op != COMPARE_NONE; i++) {
                 uint64_t v = args[c[i].arg] & c[i].mask;
 
-                if (c[i].op == COMPARE_EQUAL ? v != c[i].value : v == 0)
+                if (c[i].op == COMPARE_EQUAL ? v != compare_value(&c[i]) : v == 0)
                         return false;
         }
         return true;
@@ -119,6 +125,10 @@ static int expected(const FilterSpec *s, const Call *call, const uint64_t *args)
 {
         bool conditional = false;
 
+        for (size_t i = 0; i < filter_n_no_ops; i++)
+                if (streq(filter_no_ops[i].call, call->name) &&
+                                compares_match(filter_no_ops[i].compares, args))
+                        return VERDICT_NO_OP;
         if ((int) s->profile > call->group->strictest)
                 return call->group->refusal;
         for (size_t i = 0; i < filter_n_refusals; i++) {
@@ -164,7 +174,7 @@ static void check_around(Built *b, const char *name, const FilterCompare *c)
         uint64_t args[6] = { 0 };
 
         for (size_t i = 0; i < FILTER_COMPARES_MAX && c[i].op != COMPARE_NONE; i++)
-                args[c[i].arg] = c[i].op == COMPARE_EQUAL ? c[i].value : c[i].mask;
+                args[c[i].arg] = c[i].op == COMPARE_EQUAL ? compare_value(&c[i]) : c[i].mask;
         check_against_tables(b, &call, args);
         for (unsigned bit = 0; bit < 6 * 64; bit++) {
                 args[bit / 64] ^= UINT64_C(1) << bit % 64;
@@ -206,6 +216,8 @@ static void test_tables(void **state)
 {
         Built *b = *state;
 
+        for (size_t i = 0; i < filter_n_no_ops; i++)
+                check_around(b, filter_no_ops[i].call, filter_no_ops[i].compares);
         for (size_t i = 0; i < filter_n_grants; i++)
                 check_around(b, filter_grants[i].call, filter_grants[i].compares);
         for (size_t i = 0; i < filter_n_refusals; i++)
@@ -285,6 +297,9 @@ static bool some_row_touches(const char *call, const FilterCompare *c, int verdi
 /* Each rule of the tables has a row that was written for it. */
 static void test_rows_complete(void **state)
 {
+        for (size_t i = 0; i < filter_n_no_ops; i++)
+                if (!some_row_touches(filter_no_ops[i].call, filter_no_ops[i].compares, VERDICT_NO_OP))
+                        fail_msg("no row for no-op %zu (%s)", i, filter_no_ops[i].call);
         for (size_t i = 0; i < filter_n_grants; i++)
                 if (!some_row_touches(filter_grants[i].call, filter_grants[i].compares, 0))
                         fail_msg("no row for grant %zu (%s)", i, filter_grants[i].call);
@@ -321,11 +336,12 @@ static void test_other_architecture(void **state)
                 uint64_t arg;
         } calls[] = { { 63, 0, 0 }, { 220, 0, 17 }, { 220, EPERM, 0x10000000 }, { 435, ENOSYS, 0 },
                 { 97, EPERM, 0 }, { 425, EPERM, 0 }, { 280, EPERM, 0 }, { 117, EPERM, 0 },
-                { 600, ENOSYS, 0 }, { 221, 0, 0 } };
+                { 600, ENOSYS, 0 }, { 221, 0, 0 }, { 146, VERDICT_NO_OP, ROW_UID }, { 146, EPERM, 0 } };
         _cleanup_free_ struct sock_filter *code = NULL;
         size_t n;
 
         assert_int_equal(filter_compile_for(&spec, AUDIT_ARCH_AARCH64, &code, &n, NULL), 0);
+        assert_true(filter_set_uid(code, n, ROW_UID) > 0);
         for (size_t i = 0; i < ELEMENTSOF(calls); i++) {
                 struct seccomp_data d = {
                         .nr = calls[i].nr, .arch = AUDIT_ARCH_AARCH64, .args = { calls[i].arg }

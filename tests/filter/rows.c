@@ -42,7 +42,26 @@
                 STRICT, call, error, { 0 }, 0 \
         }
 
+#define NO_OP(call, ...)                                     \
+        {                                                    \
+                ALL, call, VERDICT_NO_OP, { __VA_ARGS__ }, 0 \
+        }
+#define SELF ROW_UID
+#define OTHER ROW_OTHER_UID
+#define SAME ROW_NO_UID
+
 /* clang-format off */
+/* A uid that is refused beside any that are not. */
+#define NO_REUID(u)                                                                                        \
+        NO("setreuid", u, SELF), NO("setreuid", u, SAME), NO("setreuid", SELF, u), NO("setreuid", SAME, u),  \
+        NO("setreuid", u, u)
+#define NO_RESUID(u)                                                                                       \
+        NO("setresuid", u, SELF, SELF), NO("setresuid", u, SELF, SAME), NO("setresuid", u, SAME, SELF),      \
+        NO("setresuid", u, SAME, SAME), NO("setresuid", SELF, u, SELF), NO("setresuid", SELF, u, SAME),      \
+        NO("setresuid", SAME, u, SELF), NO("setresuid", SAME, u, SAME), NO("setresuid", SELF, SELF, u),      \
+        NO("setresuid", SELF, SAME, u), NO("setresuid", SAME, SELF, u), NO("setresuid", SAME, SAME, u),      \
+        NO("setresuid", u, u, u)
+
 const FilterRow filter_rows[] = {
         /* Entry points of vulnerabilities, as whole calls. */
         GONE("io_uring_setup"), GONE("io_uring_enter"), GONE("io_uring_register"), GONE("keyctl"),
@@ -62,7 +81,14 @@ const FilterRow filter_rows[] = {
         ABSENT("futex_wait"), ABSENT("futex_wake"), ABSENT("futex_requeue"), ABSENT("memfd_secret"),
         ABSENT("cachestat"), ABSENT("process_madvise"), ABSENT("process_mrelease"), ABSENT("lookup_dcookie"),
         ABSENT("uselib"), ABSENT("ustat"), ABSENT("sysfs"), ABSENT("remap_file_pages"), ABSENT("_sysctl"),
-        ABSENT("nfsservctl"), ABSENT("vserver"),
+        ABSENT("nfsservctl"), ABSENT("vserver"), ABSENT("get_mempolicy"), ABSENT("mbind"),
+        ABSENT("migrate_pages"), ABSENT("move_pages"), ABSENT("set_mempolicy"),
+        ABSENT("set_mempolicy_home_node"),
+
+        /* What an unprivileged run has no use for. */
+        GONE("chown"), GONE("fchown"), GONE("fchownat"), GONE("lchown"), GONE("setgroups"), GONE("setfsuid"),
+        GONE("capset"), GONE("ioprio_set"), GONE("sched_setaffinity"), GONE("sched_setattr"),
+        GONE("sched_setparam"), GONE("sched_setscheduler"), GONE("setpriority"), GONE("setrlimit"),
 
         /* What ordinary programs live on. */
         PLAIN("read"), PLAIN("write"), PLAIN("close"), PLAIN("mmap"), PLAIN("mprotect"), PLAIN("munmap"),
@@ -71,21 +97,29 @@ const FilterRow filter_rows[] = {
         PLAIN("rt_sigprocmask"), PLAIN("sigaltstack"), PLAIN("kill"), PLAIN("tgkill"), PLAIN("stat"),
         PLAIN("newfstatat"), PLAIN("statx"), PLAIN("getdents64"), PLAIN("rename"), PLAIN("renameat2"),
         PLAIN("unlinkat"), PLAIN("symlinkat"), PLAIN("linkat"), PLAIN("getcwd"), PLAIN("chdir"),
-        PLAIN("fchdir"), PLAIN("fchown"), PLAIN("utimensat"), PLAIN("fcntl"), PLAIN("flock"), PLAIN("dup3"),
+        PLAIN("fchdir"), PLAIN("utimensat"), PLAIN("fcntl"), PLAIN("flock"), PLAIN("dup3"),
         PLAIN("pipe"), PLAIN("poll"), PLAIN("epoll_wait"), PLAIN("epoll_create1"), PLAIN("eventfd2"),
         PLAIN("timerfd_create"), PLAIN("timer_create"), PLAIN("clock_gettime"), PLAIN("clock_nanosleep"),
         PLAIN("nanosleep"), PLAIN("bind"), PLAIN("listen"), PLAIN("accept4"), PLAIN("connect"),
-        PLAIN("getsockopt"), PLAIN("shutdown"), PLAIN("setuid"), PLAIN("setresuid"), PLAIN("setgroups"),
-        PLAIN("setfsuid"), PLAIN("capset"), PLAIN("capget"), PLAIN("prlimit64"), PLAIN("sched_getaffinity"),
-        PLAIN("sched_setaffinity"), PLAIN("sched_yield"), PLAIN("set_robust_list"), PLAIN("rseq"),
+        PLAIN("getsockopt"), PLAIN("shutdown"), PLAIN("capget"), PLAIN("prlimit64"), PLAIN("setresgid"),
+        PLAIN("sched_getaffinity"), PLAIN("sched_yield"), PLAIN("set_robust_list"), PLAIN("rseq"),
         PLAIN("getrandom"), PLAIN("membarrier"), PLAIN("arch_prctl"), PLAIN("set_tid_address"),
         PLAIN("restart_syscall"), PLAIN("pidfd_open"), PLAIN("copy_file_range"), PLAIN("fallocate"),
         PLAIN("close_range"), PLAIN("faccessat2"), PLAIN("uname"), PLAIN("getxattr"), PLAIN("mseal"),
-        PLAIN("preadv2"), PLAIN("setpriority"), PLAIN("sysinfo"), LAXER("inotify_init1", ENOSYS),
-        LAXER("mbind", ENOSYS), LAXER("set_mempolicy", ENOSYS), LAXER("move_pages", ENOSYS),
+        PLAIN("preadv2"), PLAIN("getpriority"), PLAIN("sysinfo"), LAXER("inotify_init1", ENOSYS),
         LAXER("shmget", ENOSYS), LAXER("semget", ENOSYS), LAXER("msgget", ENOSYS), LAXER("mq_unlink", ENOSYS),
         LAXER("pkey_alloc", ENOSYS), LAXER("map_shadow_stack", ENOSYS), LAXER("io_setup", ENOSYS),
         LAXER("execveat", ENOSYS),
+
+        /* Uids: the run's own and "leave it" are answered. */
+        NO_OP("setuid", SELF), NO("setuid", 0), NO("setuid", OTHER), NO("setuid", SAME),
+        NO_OP("setreuid", SELF, SELF), NO_OP("setreuid", SELF, SAME), NO_OP("setreuid", SAME, SELF),
+        NO_OP("setreuid", SAME, SAME), NO_REUID(0), NO_REUID(OTHER), NO("setreuid", 0, OTHER),
+        NO_OP("setresuid", SELF, SELF, SELF), NO_OP("setresuid", SELF, SELF, SAME),
+        NO_OP("setresuid", SELF, SAME, SELF), NO_OP("setresuid", SELF, SAME, SAME),
+        NO_OP("setresuid", SAME, SELF, SELF), NO_OP("setresuid", SAME, SELF, SAME),
+        NO_OP("setresuid", SAME, SAME, SELF), NO_OP("setresuid", SAME, SAME, SAME), NO_RESUID(0),
+        NO_RESUID(OTHER),
 
         /* Namespaces by clone(), each flag alone and among others; what threads, forks and vforks pass. */
         YES("clone", SIGCHLD), YES("clone", CLONE_VM | CLONE_VFORK | SIGCHLD), YES("clone", 0x3d0f00),
@@ -317,6 +351,9 @@ unsigned filter_row_int_args(const char *call)
                 unsigned args;
         } ints[] = {
                 { "clone", 1 << 0 },
+                { "setuid", 1 << 0 },
+                { "setreuid", 1 << 0 | 1 << 1 },
+                { "setresuid", 1 << 0 | 1 << 1 | 1 << 2 },
                 { "socket", 1 << 0 | 1 << 1 | 1 << 2 },
                 { "socketpair", 1 << 0 | 1 << 1 | 1 << 2 },
                 { "setsockopt", 1 << 1 | 1 << 2 },

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "simulate.h"
+
 /* What the filter must say, written down by hand and apart from the tables that it is made from. */
 
 enum { /* profiles, a bit each in the order of FilterProfile */
@@ -20,10 +22,15 @@ enum { /* what the policy lacks */
         NO_INET = 1 << 1,
 };
 
+/* The run's own, that the program is to be made for; and two that are not. */
+#define ROW_UID 61234u
+#define ROW_OTHER_UID 61235u
+#define ROW_NO_UID UINT64_C(0xffffffff)
+
 typedef struct FilterRow {
         unsigned profiles;
         const char *call;
-        int verdict; /* 0: let through; else the errno */
+        int verdict; /* 0: let through; VERDICT_NO_OP; else the errno */
         uint64_t args[6];
         unsigned lacks;
 } FilterRow;

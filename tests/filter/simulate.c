@@ -62,6 +62,8 @@ int simulate_verdict(
                 return 0;
         if (r == SECCOMP_RET_KILL_PROCESS)
                 return VERDICT_KILL;
+        if (r == SECCOMP_RET_ERRNO)
+                return VERDICT_NO_OP;
         if ((r & SECCOMP_RET_ACTION_FULL) == SECCOMP_RET_ERRNO && (r & SECCOMP_RET_DATA) > 0 &&
                         (r & SECCOMP_RET_DATA) < 4096)
                 return (int) (r & SECCOMP_RET_DATA);

@@ -13,7 +13,8 @@
 #define SIMULATE_INVALID UINT32_MAX
 uint32_t simulate(const struct sock_filter *code, size_t n, const struct seccomp_data *data, bool *covered);
 
-/* 0: let through, positive: errno, VERDICT_KILL: the process dies, VERDICT_INVALID: anything else. */
-enum { VERDICT_KILL = -1, VERDICT_INVALID = -2 };
+/* 0: let through, positive: errno, VERDICT_KILL: the process dies, VERDICT_NO_OP: success, and the kernel
+ * never sees the call, VERDICT_INVALID: anything else. */
+enum { VERDICT_KILL = -1, VERDICT_INVALID = -2, VERDICT_NO_OP = -3 };
 int simulate_verdict(
                 const struct sock_filter *code, size_t n, const struct seccomp_data *data, bool *covered);
