@@ -13,9 +13,10 @@
  *                openat, chdir, close, close_range, read, pread64, fcntl, dup2, getdents64, newfstatat,
  *                statfs, readlinkat, unlinkat, umask, ioctl, poll, mmap, munmap, brk, clone, wait4,
  *                exit_group, rt_sigaction, rt_sigprocmask, clock_gettime, uname, getpid, getgroups, getsid,
- *                setsid, prctl, capget, capset, getsockopt, setsockopt, sendmsg, recvmsg, seccomp,
+ *                setsid, prctl, capget, getsockopt, setsockopt, sendmsg, recvmsg, seccomp,
  *                landlock_create_ruleset, landlock_add_rule, landlock_restrict_self; once the filter is
  *                loaded execve and, where that fails, sendmsg and exit_group.
+ *                capset only where a capability is left to drop.
  *                Tried, to be refused or not: socket, bind, listen, getsockname, connect; in a child keyctl,
  *                mount, umount2, setresuid, unshare.
  * trusts         the kernel, and the RunSpec: whoever holds the other end of the channel decides what runs

@@ -102,8 +102,9 @@ static void load_lethal_filter(void)
 {
         static struct sock_filter program[] = {
                 BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_keyctl, 4, 0),
-                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mount, 3, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_keyctl, 5, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mount, 4, 0),
+                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_capset, 3, 0),
                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setresuid, 2, 0),
                 BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_unshare, 1, 0),
                 BPF_STMT(BPF_RET | BPF_K, 0x7fff0000 /* SECCOMP_RET_ALLOW */),

@@ -17,7 +17,7 @@ typedef struct Harness {
 typedef struct Options {
         bool privileged; /* root of its (user) namespace with every capability, without no_new_privs; all it
                             sees is read-only */
-        bool lethal;     /* a filter kills whoever tries keyctl, mount, setresuid or unshare */
+        bool lethal;     /* a filter kills whoever tries keyctl, mount, capset, setresuid or unshare */
         bool keep_bounding; /* leave the bounding set as it is */
         const char *root;   /* chroot */
         bool leak;          /* descriptor 40 stays open over the start of the shim */
