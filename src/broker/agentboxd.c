@@ -129,7 +129,7 @@ int main(int argc, char *argv[])
                 fputs("agentboxd: must be root; it is started by systemd\n", stderr);
                 return EXIT_FAILURE;
         }
-        umask(0022);
+        umask(0077);
         (void) prctl(PR_SET_DUMPABLE, 0);
         raise_limits();
         m.debug = getenv("AGENTBOXD_DEBUG") != NULL;

@@ -138,7 +138,7 @@ static int on_answer(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
                 bool absent = sd_bus_error_has_names(e, SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER);
 
                 q->handler(q->userdata, -EACCES, absent ? "polkit is not running, so nobody can be asked" :
-                        e->message ? e->message : e->name);
+                                                          "polkit cannot be asked (see \"systemctl status polkit\")");
                 return 0;
         }
         r = sd_bus_message_enter_container(m, 'r', "bba{ss}");

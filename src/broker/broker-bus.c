@@ -36,7 +36,7 @@ static int broker_method_run(sd_bus_message *m, void *userdata, sd_bus_error *re
         if (k < 0)
                 run_refuse(r, AGENTBOX_ERROR_INVALID_REQUEST, "%s", error_message(e, k));
         else
-                run_begin(r);
+                manager_queue(manager, r);
         return 1;
 }
 

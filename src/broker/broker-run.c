@@ -82,6 +82,7 @@ Run *run_free(Run *r)
         sd_bus_slot_unref(r->start_slot);
         sd_bus_slot_unref(r->properties_slot);
         sd_bus_slot_unref(r->stop_slot);
+        sd_bus_slot_unref(r->check_slot);
         for (size_t i = 0; i < RUN_SLICES; i++) {
                 sd_bus_slot_unref(r->slice_slots[i]);
                 sd_bus_message_unref(r->slices[i]);

@@ -44,7 +44,12 @@ bool egress_is_private(const VerifyInput *in)
 
 static bool egress_is_shared(const VerifyInput *in)
 {
-        return was_sent(in, "IPAddressDeny");
+        return was_sent(in, "IPAddressDeny") && policy_u64(in->policy, NETWORK_EGRESS) != EGRESS_NONE;
+}
+
+static bool has_loopback_filter(const VerifyInput *in)
+{
+        return was_sent(in, "IPEgressFilterPath");
 }
 
 bool profile_is_strict(const VerifyInput *in)
@@ -84,6 +89,8 @@ const VerifyRow verify_rows[] = {
         ROW("network", verify_network, "its network is its own and leads nowhere but to the warden", .applies = egress_is_private),
         ROW("address-filter", verify_address_filter, "packets go to the allowed addresses alone", .applies = egress_is_shared,
                 .scope = true),
+        ROW("loopback-filter", verify_loopback_filter, "no packet of it passes any interface but loopback",
+                .applies = has_loopback_filter),
         ROW("mounts", verify_mounts, "nothing is mounted but what the policy names"),
         ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written"),
         ROW("workspace", verify_workspace, "the workspace has its size and is writable"),

@@ -148,6 +148,41 @@ bool manager_name_is_taken(const Manager *m, const char *name)
         return false;
 }
 
+/* ---- the queue of those that have not begun */
+
+static Run *first_queued(const Manager *m)
+{
+        Run *first = NULL;
+
+        for (Run *r = m->runs; r; r = r->next) /* newest first */
+                if (r->queued)
+                        first = r;
+        return first;
+}
+
+static int on_beginner(sd_event_source *source, void *userdata)
+{
+        Manager *m = userdata;
+        Run *r = first_queued(m);
+
+        if (r) {
+                r->queued = false;
+                run_begin(r);
+        }
+        if (first_queued(m))
+                return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+        return 0;
+}
+
+void manager_queue(Manager *m, Run *run)
+{
+        run->queued = true;
+        if (sd_event_source_set_enabled(m->beginner, SD_EVENT_ONESHOT) < 0) {
+                run->queued = false;
+                run_begin(run);
+        }
+}
+
 /* ---- idle */
 
 /* PID 1 learns it first, so that a call from now on starts a new broker after this one; then the name is given back; then calls that
@@ -285,6 +320,7 @@ static void catch_up(Run *r)
         if (k < 0)
                 return;
         r->was_up = true;
+        r->check_slot = sd_bus_slot_unref(r->check_slot);
         run_on_status(r);
 }
 
@@ -342,6 +378,15 @@ static int add_timers(Manager *m)
         return 0;
 }
 
+static int add_beginner(Manager *m)
+{
+        int r = sd_event_add_defer(m->event, &m->beginner, on_beginner, m);
+
+        if (r >= 0)
+                r = sd_event_source_set_priority(m->beginner, SD_EVENT_PRIORITY_IDLE);
+        return r < 0 ? r : sd_event_source_set_enabled(m->beginner, SD_EVENT_OFF);
+}
+
 /* Every run's shim tries to reach it: from a network namespace of its own it cannot. Nothing is ever accepted. */
 static int open_probe(Manager *m)
 {
@@ -370,7 +415,11 @@ static int open_runtime_directory(Manager *m)
 {
         struct stat st;
 
-        if (mkdir(RUNTIME_DIR, 0755) < 0 && errno != EEXIST)
+        /* The unit makes it; this is for a broker that is started by hand. */
+        if (mkdir(RUNTIME_DIR, 0755) >= 0) {
+                if (chmod(RUNTIME_DIR, 0755) < 0)
+                        return -errno;
+        } else if (errno != EEXIST)
                 return -errno;
         m->runtime_fd = open(RUNTIME_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (m->runtime_fd < 0 || fstat(m->runtime_fd, &st) < 0)
@@ -402,6 +451,8 @@ int manager_start(Manager *m, Error **reterr)
         if (r >= 0)
                 r = add_timers(m);
         if (r >= 0)
+                r = add_beginner(m);
+        if (r >= 0)
                 r = open_probe(m);
         if (r < 0)
                 return error_set(reterr, r, "cannot set up the event loop: %s", strerror(-r));
@@ -430,6 +481,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->confirmer);
         sd_event_source_disable_unref(m->sampler);
         sd_event_source_disable_unref(m->reconnect);
+        sd_event_source_disable_unref(m->beginner);
         broker_unit_disconnect(&m->pid1);
         sd_bus_flush_close_unref(m->bus);
         audit_reader_close(m->audit);

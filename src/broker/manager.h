@@ -36,7 +36,7 @@ typedef struct Manager {
         Run *recent[RECENT_MAX];   /* ring of ended ones */
         size_t n_recent;           /* ever put there */
         unsigned n_questions;      /* polkit questions that are under way for other calls than Run */
-        sd_event_source *idle, *sampler, *confirmer, *reconnect;
+        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner;
         bool debug;                /* phases and their times go to the log */
         bool stopping;
 } Manager;
@@ -50,6 +50,9 @@ void manager_done(Manager *m);
 int manager_admit(const Manager *m, uid_t uid, Error **reterr);
 
 void manager_add(Manager *m, Run *run);
+/* Its request was read: it begins when no call is waiting to be read. The bus daemon holds only a few dozen of a client's descriptors
+ * and refuses more, so calls are taken off the bus first, and worked on then. */
+void manager_queue(Manager *m, Run *run);
 /* The run is over: from the living to the recent ones. */
 void manager_retire(Manager *m, Run *run);
 /* It never came to be. */

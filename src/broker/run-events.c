@@ -210,11 +210,25 @@ static void on_job_removed(void *userdata, const char *unit, const char *result)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1's start of the run's unit ended with \"%s\"", result);
 }
 
+static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        Run *r = userdata;
+
+        r->check_slot = sd_bus_slot_unref(r->check_slot);
+        if (!r->unit_over && !sd_bus_message_is_method_error(m, NULL) && unit_status_read_reply(&r->status, m) >= 0)
+                run_on_status(r);
+        return 0;
+}
+
+/* PID 1 says so of every unit when it reloads or executes itself anew, and takes them up again: so it is asked. A unit that it does
+ * not know any more is "inactive". */
 static void on_removed(void *userdata, const char *unit)
 {
         Run *r = manager_by_unit(userdata, unit);
 
-        if (r && !r->unit_over && r->phase > RUN_ASKING)
+        if (!r || r->unit_over || r->phase <= RUN_ASKING || r->check_slot)
+                return;
+        if (broker_unit_get_all(r->manager->pid1.bus, r->unit, on_checked, r, &r->check_slot) < 0)
                 on_over(r);
 }
 

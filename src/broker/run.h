@@ -68,7 +68,7 @@ struct Run {
         AuthzQuery *question;
         Policy *policy;                /* NULL: adopted */
         char *policy_name, *digest, *name, *command;
-        bool detached, client_gone;
+        bool detached, client_gone, queued;
         sd_bus_message **waiters;      /* WaitRun() calls */
         size_t n_waiters;
 
@@ -79,7 +79,7 @@ struct Run {
         UnitContext context;
         char *description, *netns_path, *shim_path;
         UnitProps props;
-        sd_bus_slot *start_slot, *properties_slot, *stop_slot, *slice_slots[RUN_SLICES];
+        sd_bus_slot *start_slot, *properties_slot, *stop_slot, *check_slot, *slice_slots[RUN_SLICES];
         sd_event_source *deadline;     /* of the start, later of the end */
 
         int channel_fd, executed_fd;

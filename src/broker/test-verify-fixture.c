@@ -149,7 +149,7 @@ static void good_files(Fixture *f)
 static void good_probes(Fixture *f)
 {
         static const int32_t works[] = { PROBE_LOOPBACK_BIND, PROBE_WRITE_WORKSPACE, PROBE_WRITE_TMP, PROBE_WRITE_SHM };
-        bool shared = unit_props_find(&f->sent, "IPAddressDeny");
+        bool shared = policy_u64(f->policy, NETWORK_EGRESS) < EGRESS_FILTERED;
 
         for (int i = 0; i < _PROBE_MAX; i++)
                 f->attest.probes[i] = EPERM;
@@ -399,7 +399,8 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
                 assert_int_equal(policy_tighten(f->policy, *settings, true, &e), 0);
         f->context = (UnitContext){
                 .systemd_version = 252, .description = "test", .root_directory = "/run/agentbox/x/root",
-                .shim_path = "/usr/lib/agentbox/agentbox-exec", .netns_path = "/proc/1/fd/9", .probe_abstract = "probe-name",
+                .shim_path = "/usr/lib/agentbox/agentbox-exec", .netns_path = "/proc/1/fd/9",
+                .ip_filter_path = "/sys/fs/bpf/x", .probe_abstract = "probe-name",
         };
         assert_int_equal(unit_props_from_policy(f->policy, &f->context, &f->sent, &e), 0);
         f->host = (HostFacts){ .systemd_version = 252, .has_swap = true, .bpf_count = count_programs };

@@ -318,6 +318,7 @@ static const Break breaks[] = {
         B("address-filter", filter_metadata, addresses), B("address-filter", filter_elsewhere, addresses),
         B("address-filter", filter_refused, addresses), B("address-filter", filter_loopback, addresses),
         B("address-filter", filter_metadata, open_net), B("address-filter", no_programs, open_net),
+        B("loopback-filter", no_programs), B("loopback-filter", programs_unknown),
         B("mounts", mount_home), B("mounts", mount_usr), B("mounts", mount_suid), B("mounts", mount_exposed),
         B("mounts", mount_tmp_bind), B("mounts", mount_broken_line), B("mounts", mount_none),
         B("read-only", root_writable), B("read-only", usr_suid), B("read-only", etc_absent), B("read-only", root_written),

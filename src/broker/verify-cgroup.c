@@ -334,6 +334,17 @@ static int slice_allows_nothing(sd_bus_message *properties, const char *slice, B
         return strv_length(allow->items) == 0 ? 0 : broken(why, "%s has IPAddressAllow=, which opens its units", slice);
 }
 
+/* PID 1 attaches it, and says nothing where it cannot. That it is ours is what "properties" reads back. */
+int verify_loopback_filter(const VerifyInput *in, Buf *why)
+{
+        int r = has_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why), verdict = r;
+
+        if (r < 0)
+                return r;
+        r = has_program(in, BPF_CGROUP_INET_EGRESS, "filter of outgoing packets", why);
+        return r < 0 ? r : verdict | r;
+}
+
 /* Beside the programs that are attached: what they do, on a way that every host has (loopback), and to the metadata service, which
  * a host without routes cannot show. */
 int verify_address_filter(const VerifyInput *in, Buf *why)

@@ -144,6 +144,9 @@ static const struct {
         { "/dev/shm", "tmpfs", false },
         { "/proc", "proc", false },
         { "/proc", NULL, true },
+        /* Some systemd has it mounted on demand, wherever there is a /proc/sys. Root's alone to write. */
+        { "/proc/sys/fs/binfmt_misc", "binfmt_misc", false },
+        { "/proc/sys/fs/binfmt_misc", "autofs", false },
         { "/run", NULL, false },
         { "/run/systemd/incoming", NULL, false },
         { "/run/host/.os-release-stage", NULL, false }, /* 255 and later: the host's os-release, which /usr shows anyhow */

@@ -51,6 +51,7 @@ int verify_cpu_limit(const VerifyInput *in, Buf *why);
 int verify_io_weight(const VerifyInput *in, Buf *why);
 int verify_oom_group(const VerifyInput *in, Buf *why);
 int verify_device_filter(const VerifyInput *in, Buf *why);
+int verify_loopback_filter(const VerifyInput *in, Buf *why);
 int verify_address_filter(const VerifyInput *in, Buf *why);
 
 /* verify-process.c: the same process, seen from outside */
