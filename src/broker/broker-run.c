@@ -108,6 +108,7 @@ Run *run_free(Run *r)
         free(r->command);
         free(r->description);
         free(r->netns_path);
+        free(r->ip_filter_path);
         free(r->shim_path);
         run_root_done(&r->root);
         unit_props_done(&r->props);

@@ -488,6 +488,7 @@ void manager_done(Manager *m)
         filter_cache_done(&m->filters);
         host_facts_done(&m->host);
         closep(&m->runtime_fd);
+        closep(&m->loopback_filter_fd);
         closep(&m->probe_fd);
         free(m->probe_name);
         sd_event_unref(m->event);

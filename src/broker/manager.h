@@ -30,6 +30,7 @@ typedef struct Manager {
         HostFacts host;
         FilterCache filters;
         int runtime_fd;            /* RUNTIME_DIR */
+        int loopback_filter_fd;    /* where PID 1 finds the packet filter of runs; -1 until the first that needs it */
         int probe_fd;              /* abstract socket that no run may reach (UnitContext.probe_abstract) */
         char *probe_name;
         Run *runs;                 /* living ones, the ones still asking for authorisation among them; newest first */
@@ -41,7 +42,7 @@ typedef struct Manager {
         bool stopping;
 } Manager;
 
-#define MANAGER_NONE ((Manager){ .runtime_fd = -1, .probe_fd = -1 })
+#define MANAGER_NONE ((Manager){ .runtime_fd = -1, .loopback_filter_fd = -1, .probe_fd = -1 })
 
 int manager_start(Manager *m, Error **reterr);
 void manager_done(Manager *m);

@@ -8,6 +8,7 @@
 #include "base/io.h"
 #include "broker/broker-netns.h"
 #include "broker/broker-stdio.h"
+#include "broker/loopback-filter.h"
 #include "broker/run-env.h"
 #include "broker/run.h"
 #include "wire/bus-iface.h"
@@ -154,20 +155,33 @@ static int place_shim(Run *r, Error **reterr)
         return k < 0 ? error_set(reterr, k, "out of memory") : 0;
 }
 
+/* The name by which PID 1 opens what a descriptor of ours is of. */
+static int path_of_fd(int fd, char **ret, Error **reterr)
+{
+        char *path;
+
+        if (asprintf(&path, "/proc/%i/fd/%i", (int) getpid(), fd) < 0)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        *ret = path;
+        return 0;
+}
+
 static int make_network(Run *r, Error **reterr)
 {
         int k;
 
         if (policy_u64(r->policy, NETWORK_EGRESS) != EGRESS_FILTERED)
                 return 0;
+        if (r->manager->loopback_filter_fd < 0) {
+                k = loopback_filter_open(&r->manager->loopback_filter_fd, reterr);
+                if (k < 0)
+                        return k;
+        }
         k = netns_create(&r->netns_fd, &r->netns_inode, reterr);
         if (k < 0)
                 return k;
-        if (asprintf(&r->netns_path, "/proc/%i/fd/%i", (int) getpid(), r->netns_fd) < 0) {
-                r->netns_path = NULL;
-                return error_set(reterr, -ENOMEM, "out of memory");
-        }
-        return 0;
+        k = path_of_fd(r->netns_fd, &r->netns_path, reterr);
+        return k < 0 ? k : path_of_fd(r->manager->loopback_filter_fd, &r->ip_filter_path, reterr);
 }
 
 static int make_properties(Run *r, Error **reterr)
@@ -185,6 +199,7 @@ static int make_properties(Run *r, Error **reterr)
                 .shim_path = r->shim_path,
                 .probe_abstract = r->manager->probe_name,
                 .netns_path = r->netns_path,
+                .ip_filter_path = r->ip_filter_path,
                 .extra_binds = r->root.binds,
         };
         return unit_props_from_policy(r->policy, &r->context, &r->props, reterr);
