@@ -16,6 +16,7 @@ static const UnitContext context = {
         .root_directory = "/run/agentbox/x/root",
         .shim_path = "/usr/lib/agentbox/agentbox-exec",
         .netns_path = "/proc/1/fd/9",
+        .ip_filter_path = "/sys/fs/bpf/x",
 };
 
 static void make(const UnitContext *c, const char *const *settings, UnitProps *ret)
@@ -89,6 +90,8 @@ static void test_default(void **state)
         check_line(&p, "NetworkNamespacePath", "NetworkNamespacePath=/proc/1/fd/9");
         assert_null(unit_props_find(&p, "IPAddressDeny"));
         assert_null(unit_props_find(&p, "IPAddressAllow"));
+        check_line(&p, "IPIngressFilterPath", "IPIngressFilterPath=/sys/fs/bpf/x");
+        check_line(&p, "IPEgressFilterPath", "IPEgressFilterPath=/sys/fs/bpf/x");
         assert_null(unit_props_find(&p, "LimitFSIZE"));
         assert_null(unit_props_find(&p, "IOWeight"));
         assert_null(unit_props_find(&p, "MemoryDenyWriteExecute"));
@@ -123,7 +126,9 @@ static void test_egress(void **state)
         make(&context, none, &a);
         assert_true(find(&a, "PrivateNetwork")->u);
         assert_null(unit_props_find(&a, "NetworkNamespacePath"));
-        assert_null(unit_props_find(&a, "IPAddressDeny"));
+        check_line(&a, "IPAddressDeny", "IPAddressDeny=any");
+        check_line(&a, "IPAddressAllow", "IPAddressAllow=127.0.0.0/8 ::1/128");
+        assert_null(unit_props_find(&a, "IPEgressFilterPath"));
 
         make(&context, addresses, &b);
         assert_null(unit_props_find(&b, "PrivateNetwork"));

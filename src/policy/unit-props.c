@@ -207,6 +207,13 @@ static int fill_netns(const Policy *p, const UnitContext *c, UnitProp *q, Error 
         return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
 }
 
+static int fill_ip_filter(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        if (policy_u64(p, NETWORK_EGRESS) != EGRESS_FILTERED || !c->ip_filter_path)
+                return 0;
+        return list_of(&c->ip_filter_path, 1, q, reterr);
+}
+
 static bool shares_host_network(const Policy *p)
 {
         return policy_u64(p, NETWORK_EGRESS) == EGRESS_ADDRESSES || policy_u64(p, NETWORK_EGRESS) == EGRESS_OPEN;
@@ -216,16 +223,20 @@ static int fill_ip_deny(const Policy *p, const UnitContext *c, UnitProp *q, Erro
 {
         static const char *const everything[] = { "0.0.0.0/0", "::/0" };
 
-        if (!shares_host_network(p))
+        if (policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED)
                 return 0;
         return list_of(everything, ELEMENTSOF(everything), q, reterr);
 }
 
-/* Allow wins over Deny: so what stays denied (the metadata service) must be left out of these prefixes. */
+/* Without a network (Egress=none) it is a second lock, which a kernel may lack. Else: Allow wins over Deny, so what stays denied
+ * (the metadata service) must be left out of these prefixes. */
 static int fill_ip_allow(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
 {
+        static const char *const loopback[] = { "127.0.0.0/8", "::1/128" };
         int r;
 
+        if (policy_u64(p, NETWORK_EGRESS) == EGRESS_NONE)
+                return list_of(loopback, ELEMENTSOF(loopback), q, reterr);
         if (!shares_host_network(p))
                 return 0;
         r = policy_ip_allow_list(p, &q->l, reterr);
@@ -326,6 +337,10 @@ const UnitPropRow unit_prop_rows[] = {
           .fill = fill_ip_allow, .verified_by = "address-filter" },
         { .name = "IPAddressDeny", .type = UNIT_PROP_PREFIXES, .targets = BOTH, .keys = K(NETWORK_EGRESS),
           .fill = fill_ip_deny, .text = "any", .verified_by = "address-filter" },
+        { .name = "IPIngressFilterPath", .type = UNIT_PROP_STRV, .targets = SERVICE, .keys = K(NETWORK_EGRESS),
+          .fill = fill_ip_filter, .verified_by = "loopback-filter" },
+        { .name = "IPEgressFilterPath", .type = UNIT_PROP_STRV, .targets = SERVICE, .keys = K(NETWORK_EGRESS),
+          .fill = fill_ip_filter, .verified_by = "loopback-filter" },
 
         /* Who it is. */
         ROW_SANDBOX("DynamicUser", "uid"),

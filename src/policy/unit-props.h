@@ -22,6 +22,7 @@ typedef struct UnitContext {
          * argv[2] of the shim, which must not reach it from a private network. NULL: not tried. */
         const char *probe_abstract;
         const char *netns_path;         /* Egress=filtered: /proc/PID/fd/N of the broker's namespace fd; else NULL */
+        const char *ip_filter_path;     /* Egress=filtered: a pinned BPF program for its packets (loopback-filter.h); NULL: none */
         char *const *extra_binds;       /* "SRC:DEST" read-only binds that the root needs (ld.so.cache, certificates, ...) */
         const char *const *ip_allow;    /* unused: computed from the policy */
 } UnitContext;
