@@ -47,9 +47,9 @@ static bool egress_is_shared(const VerifyInput *in)
         return was_sent(in, "IPAddressDeny") && policy_u64(in->policy, NETWORK_EGRESS) != EGRESS_NONE;
 }
 
-static bool has_loopback_filter(const VerifyInput *in)
+static bool egress_is_filtered(const VerifyInput *in)
 {
-        return was_sent(in, "IPEgressFilterPath");
+        return policy_u64(in->policy, NETWORK_EGRESS) == EGRESS_FILTERED;
 }
 
 bool profile_is_strict(const VerifyInput *in)
@@ -90,7 +90,7 @@ const VerifyRow verify_rows[] = {
         ROW("address-filter", verify_address_filter, "packets go to the allowed addresses alone", .applies = egress_is_shared,
                 .scope = true),
         ROW("loopback-filter", verify_loopback_filter, "no packet of it passes any interface but loopback",
-                .applies = has_loopback_filter),
+                .applies = egress_is_filtered),
         ROW("mounts", verify_mounts, "nothing is mounted but what the policy names"),
         ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written"),
         ROW("workspace", verify_workspace, "the workspace has its size and is writable"),

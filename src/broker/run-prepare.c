@@ -172,16 +172,17 @@ static int make_network(Run *r, Error **reterr)
 
         if (policy_u64(r->policy, NETWORK_EGRESS) != EGRESS_FILTERED)
                 return 0;
-        if (r->manager->loopback_filter_fd < 0) {
-                k = loopback_filter_open(&r->manager->loopback_filter_fd, reterr);
-                if (k < 0)
-                        return k;
-        }
+        /* Where the kernel has none to give, the run is prepared all the same: verification then names this with all else that this
+         * host does not enforce, and refuses. */
+        if (r->manager->loopback_filter_fd < 0)
+                (void) loopback_filter_open(&r->manager->loopback_filter_fd, NULL);
         k = netns_create(&r->netns_fd, &r->netns_inode, reterr);
         if (k < 0)
                 return k;
         k = path_of_fd(r->netns_fd, &r->netns_path, reterr);
-        return k < 0 ? k : path_of_fd(r->manager->loopback_filter_fd, &r->ip_filter_path, reterr);
+        if (k < 0 || r->manager->loopback_filter_fd < 0)
+                return k;
+        return path_of_fd(r->manager->loopback_filter_fd, &r->ip_filter_path, reterr);
 }
 
 static int make_properties(Run *r, Error **reterr)

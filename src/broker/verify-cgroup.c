@@ -337,8 +337,11 @@ static int slice_allows_nothing(sd_bus_message *properties, const char *slice, B
 /* PID 1 attaches it, and says nothing where it cannot. That it is ours is what "properties" reads back. */
 int verify_loopback_filter(const VerifyInput *in, Buf *why)
 {
-        int r = has_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why), verdict = r;
+        int r, verdict;
 
+        if (!was_sent(in, "IPIngressFilterPath") || !was_sent(in, "IPEgressFilterPath"))
+                return broken(why, "this host does not let us load a BPF packet filter");
+        r = verdict = has_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why);
         if (r < 0)
                 return r;
         r = has_program(in, BPF_CGROUP_INET_EGRESS, "filter of outgoing packets", why);
