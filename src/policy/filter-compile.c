@@ -244,12 +244,14 @@ static int add_no_ops_of(Compiler *c, const char *call, int nr)
 
 static int add_refused_call(Compiler *c, const FilterGroup *g, const char *call, int nr)
 {
-        uint32_t action = refusal_action(c->spec, g->refusal);
+        bool denied = list_names(c->spec->deny, call);
+        uint32_t action = g->harmless && !denied ? SCMP_ACT_ERRNO((uint16_t) g->refusal)
+                                                 : refusal_action(c->spec, g->refusal);
 
         /* libseccomp takes no rule that says what the default says. */
         if (action != refusal_action(c->spec, EPERM))
                 return add_rule(c, action, nr, NULL);
-        return list_names(c->spec->deny, call) ? 0 : add_no_ops_of(c, call, nr);
+        return denied ? 0 : add_no_ops_of(c, call, nr);
 }
 
 static int add_call(Compiler *c, const FilterGroup *g, const char *call)

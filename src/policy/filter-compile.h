@@ -31,7 +31,7 @@ typedef struct FilterSpec {
         bool unix_sockets;   /* socket(AF_UNIX) allowed; socketpair(AF_UNIX) always is */
         bool inet_sockets;   /* AF_INET and AF_INET6: TCP, UDP, ICMP echo */
         bool kill_on_denied; /* OnDenied=kill: EPERM becomes the end of the process; "not here" stays an
-                                error */
+                              * error, as do owners of files and priorities */
         char *const *allow; /* [Syscalls] Allow=, names or @groups; NULL-terminated, may be NULL. Rules about
                              * the arguments of a call stay in force where it is named here. */
         char *const *deny;  /* [Syscalls] Deny=; wins over Allow= */

@@ -28,11 +28,11 @@ const FilterGroup filter_groups[] = {
         { "@aio", FILTER_PROFILE_DEFAULT, ENOSYS, false, "The older asynchronous input and output" },
         /* Without capabilities these do nothing that a run needs, and systemd-analyze counts them against a
          * unit. */
-        { "@chown", FILTER_NOWHERE, EPERM, false, "Owners of files" },
+        { "@chown", FILTER_NOWHERE, EPERM, false, "Owners of files", .harmless = true },
         { "@set-uid", FILTER_NOWHERE, EPERM, false,
                         "User ids, supplementary groups, capabilities: but see filter_no_ops" },
         { "@resources", FILTER_NOWHERE, EPERM, false,
-                        "Setting priorities and processors; limits by the older call" },
+                        "Setting priorities and processors; limits by the older call", .harmless = true },
         { "@numa", FILTER_NOWHERE, ENOSYS, false, "Placing memory on nodes: programs then see just one" },
         { "@splice", FILTER_NOWHERE, ENOSYS, false, "Moving pages between pipes, sockets and files" },
         { "@newer", FILTER_NOWHERE, ENOSYS, false, "Calls that few kernels have and no program needs" },

@@ -19,6 +19,8 @@ typedef struct FilterGroup {
                       */
         bool never;  /* [Syscalls] Allow= may not name it */
         const char *about;
+        bool harmless; /* ordinary programs try it and carry on without (cp -a, sed -i, nice): no reason for
+                        * OnDenied=kill, but where Deny= names it */
 } FilterGroup;
 
 extern const FilterGroup filter_groups[];

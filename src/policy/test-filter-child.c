@@ -183,7 +183,7 @@ static FilterSpec case_spec(const ChildCase *c)
 static void test_row(void **state)
 {
         const ChildCase *c = *state;
-        int must = c->kill && c->row->verdict == EPERM ? VERDICT_KILL : c->row->verdict;
+        int must = filter_row_verdict(c->row, c->kill);
         const int *is = c->answers->verdict[c->row - filter_rows];
 
         if (syscall_number(c->row->call) < 0)

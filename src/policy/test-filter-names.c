@@ -162,8 +162,10 @@ static void test_kill(void **state)
         assert_int_equal(verdict(&s, "getpid", 0), 0);
         s.unix_sockets = false;
         assert_int_equal(verdict(&s, "socket", 1), EAFNOSUPPORT);
-        s.deny = (char *[]){ (char *) "uname", NULL };
+        assert_int_equal(verdict(&s, "fchown", 0), EPERM);
+        s.deny = (char *[]){ (char *) "uname", (char *) "fchown", NULL };
         assert_int_equal(verdict(&s, "uname", 0), VERDICT_KILL);
+        assert_int_equal(verdict(&s, "fchown", 0), VERDICT_KILL);
 }
 
 /* A kept call that sets a uid goes to the kernel, a denied one nowhere. */

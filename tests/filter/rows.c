@@ -32,6 +32,10 @@
         {                                  \
                 ALL, call, EPERM, { 0 }, 0 \
         }
+#define TRIED(call)                              \
+        {                                        \
+                ALL, call, EPERM, { 0 }, 0, true \
+        }
 #define PLAIN(call)                    \
         {                              \
                 ALL, call, 0, { 0 }, 0 \
@@ -86,9 +90,10 @@ const FilterRow filter_rows[] = {
         ABSENT("set_mempolicy_home_node"),
 
         /* What an unprivileged run has no use for. */
-        GONE("chown"), GONE("fchown"), GONE("fchownat"), GONE("lchown"), GONE("setgroups"), GONE("setfsuid"),
-        GONE("capset"), GONE("ioprio_set"), GONE("sched_setaffinity"), GONE("sched_setattr"),
-        GONE("sched_setparam"), GONE("sched_setscheduler"), GONE("setpriority"), GONE("setrlimit"),
+        GONE("setgroups"), GONE("setfsuid"), GONE("capset"), TRIED("chown"), TRIED("fchown"),
+        TRIED("fchownat"), TRIED("lchown"), TRIED("ioprio_set"), TRIED("sched_setaffinity"),
+        TRIED("sched_setattr"), TRIED("sched_setparam"), TRIED("sched_setscheduler"), TRIED("setpriority"),
+        TRIED("setrlimit"),
 
         /* What ordinary programs live on. */
         PLAIN("read"), PLAIN("write"), PLAIN("close"), PLAIN("mmap"), PLAIN("mprotect"), PLAIN("munmap"),
@@ -343,6 +348,11 @@ const FilterRow filter_rows[] = {
 };
 /* clang-format on */
 const size_t filter_n_rows = sizeof(filter_rows) / sizeof(filter_rows[0]);
+
+int filter_row_verdict(const FilterRow *row, bool kill)
+{
+        return kill && row->verdict == EPERM && !row->harmless ? VERDICT_KILL : row->verdict;
+}
 
 unsigned filter_row_int_args(const char *call)
 {

@@ -33,10 +33,13 @@ typedef struct FilterRow {
         int verdict; /* 0: let through; VERDICT_NO_OP; else the errno */
         uint64_t args[6];
         unsigned lacks;
+        bool harmless; /* EPERM even with OnDenied=kill */
 } FilterRow;
 
 extern const FilterRow filter_rows[];
 extern const size_t filter_n_rows;
+
+int filter_row_verdict(const FilterRow *row, bool kill);
 
 /* Which arguments of a call the kernel takes as 32 bits: garbage above them must change nothing. */
 unsigned filter_row_int_args(const char *call);
