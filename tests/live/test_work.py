@@ -121,6 +121,26 @@ mkdir -p a/b; ln -s b a/c; cp -a a d; find d | wc -l; date +%Y | wc -c; echo x |
     assert done.out.split() == ["1000", "1", "3", "5", "x", "/workspace", "/tmp/"], done
 
 
+def test_ids_that_are_set_already():
+    """make and posix_spawn() set them; tools that keep owners carry on without, even where a refusal kills."""
+    program = """
+import os, shutil
+uid = os.getuid()
+os.setuid(uid); os.seteuid(uid); os.setreuid(-1, uid); os.setresuid(uid, -1, uid); os.setresgid(-1, os.getgid(), -1)
+os.waitpid(os.posix_spawn('/bin/true', ['true'], os.environ, resetids=True), 0)
+for name, call in (('setuid', lambda: os.setuid(0)), ('setresuid', lambda: os.setresuid(-1, 0, -1)),
+                   ('chown', lambda: os.chown('/workspace', 0, 0)), ('priority', lambda: os.setpriority(0, 0, 5))):
+    try: call()
+    except PermissionError: print(name)
+"""
+    assert expect(run_python(program)).out.split() == ["setuid", "setresuid", "chown", "priority"]
+    for kill in ("errno", "kill"):
+        done = expect(run_sh("""set -e; cd /workspace; mkdir d; echo a >d/f; cp -a d e; sed -i s/a/b/ e/f; cp -p /usr/bin/true t
+gzip -k e/f; mv e/f /tmp/f; mv /tmp/f .; tar cf d.tar d; tar xf d.tar -C e; install -m 755 t u; nice true; cat f""",
+                             options=["--set", f"Syscalls.OnDenied={kill}"]))
+        assert done.out == "b\n", (kill, done)
+
+
 def test_perl_and_locale():
     need("perl")
     done = expect(run_sh("perl -e 'print \"ok\\n\"'; printf 'ü' | wc -m"))
