@@ -17,11 +17,11 @@
 #include "base/io.h"
 #include "broker/broker-netns.h"
 
-/* A namespace is entered by a child that does nothing else: the broker never leaves its own. The child sends the descriptor, or
- * the stage and errno of what failed. */
+/* A namespace is entered by a child that does nothing else: the broker never leaves its own. The child sends
+ * the descriptor, or the stage and errno of what failed. */
 
 typedef struct NetnsReport {
-        int error;        /* positive errno, 0: fine */
+        int error; /* positive errno, 0: fine */
         char stage[60];
 } NetnsReport;
 
@@ -97,7 +97,8 @@ static int link_up(int fd, unsigned lo)
         return request_send(fd, &q);
 }
 
-static int address_add(int fd, unsigned lo, int family, unsigned char length, const void *address, size_t size)
+static int address_add(
+                int fd, unsigned lo, int family, unsigned char length, const void *address, size_t size)
 {
         NetlinkRequest q = request_new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, sizeof(struct ifaddrmsg));
 
@@ -131,8 +132,9 @@ static int route_add(int fd, unsigned lo, int family, const void *source, size_t
         return request_send(fd, &q);
 }
 
-/* A pinged outside must look unreachable, not alive. Where /proc/sys cannot be written (a hardened unit, a container) the answer
- * still comes from this namespace itself and proves nothing to anybody: so that is no failure. */
+/* A pinged outside must look unreachable, not alive. Where /proc/sys cannot be written (a hardened unit, a
+ * container) the answer still comes from this namespace itself and proves nothing to anybody: so that is no
+ * failure. */
 static void ignore_ping(void)
 {
         static const char *const settings[] = { "/proc/sys/net/ipv4/icmp_echo_ignore_all",
@@ -168,12 +170,14 @@ static int netns_fill(NetnsReport *report)
                 return failed(report, "lo up", -r);
         for (size_t i = 0; i < ELEMENTSOF(addresses); i++) {
                 unsigned char binary[sizeof(struct in6_addr)];
-                size_t size = addresses[i].family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+                size_t size = addresses[i].family == AF_INET ? sizeof(struct in_addr)
+                                                             : sizeof(struct in6_addr);
 
                 if (inet_pton(addresses[i].family, addresses[i].address, binary) != 1)
                         return failed(report, "address", EINVAL);
                 r = address_add(fd, lo, addresses[i].family, addresses[i].length, binary, size);
-                if (r == -EAFNOSUPPORT || r == -EOPNOTSUPP || (r == -EACCES && addresses[i].family == AF_INET6))
+                if (r == -EAFNOSUPPORT || r == -EOPNOTSUPP ||
+                                (r == -EACCES && addresses[i].family == AF_INET6))
                         continue; /* a kernel without IPv6: nothing can be reached by it */
                 if (r < 0)
                         return failed(report, addresses[i].address, -r);
@@ -198,7 +202,8 @@ static int report_send(int fd, const NetnsReport *report, int payload_fd)
                 m.msg_control = &control;
                 m.msg_controllen = sizeof(control);
                 control.header = (struct cmsghdr){
-                        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+                        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS
+                };
                 memcpy(CMSG_DATA(&control.header), &payload_fd, sizeof(int));
         }
         return sendmsg(fd, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
@@ -211,7 +216,9 @@ static int report_receive(int fd, NetnsReport *report, int *ret_fd)
                 char space[CMSG_SPACE(sizeof(int))];
         } control = {};
         struct iovec iov = { .iov_base = report, .iov_len = sizeof(*report) };
-        struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct msghdr m = {
+                .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         struct cmsghdr *c;
         ssize_t n;
 
@@ -272,7 +279,8 @@ int netns_create(int *ret_fd, uint64_t *ret_inode, Error **reterr)
         if (r < 0)
                 return error_set(reterr, r, "network namespace: %s", strerror(-r));
         if (report.error != 0)
-                return error_set(reterr, -report.error, "network namespace: %s: %s", report.stage, strerror(report.error));
+                return error_set(reterr, -report.error, "network namespace: %s: %s", report.stage,
+                                strerror(report.error));
         if (ns < 0 || fstat(ns, &st) < 0 || stat("/proc/self/ns/net", &own) < 0)
                 return error_set(reterr, -EBADMSG, "network namespace: no descriptor");
         if (st.st_ino == own.st_ino)
@@ -315,6 +323,7 @@ int uts_set_hostname(pid_t pid, const char *name, Error **reterr)
         if (!WIFEXITED(status))
                 return error_set(reterr, -EPIPE, "host name of the run: the helper process died");
         if (WEXITSTATUS(status) != 0)
-                return error_set(reterr, -WEXITSTATUS(status), "host name of the run: %s", strerror(WEXITSTATUS(status)));
+                return error_set(reterr, -WEXITSTATUS(status), "host name of the run: %s",
+                                strerror(WEXITSTATUS(status)));
         return 0;
 }

@@ -17,7 +17,8 @@
 
 #define COPY_MAX (1024u * 1024)
 #define RESOLV_CONF_MAX (64u * 1024)
-#define REMOVE_DEPTH_MAX 64u /* the skeleton is the broker's and systemd's work alone: the workload cannot write in it */
+#define REMOVE_DEPTH_MAX \
+        64u /* the skeleton is the broker's and systemd's work alone: the workload cannot write in it */
 
 static int openat2_beneath(int dir_fd, const char *path, uint64_t flags, uint64_t resolve)
 {
@@ -112,13 +113,16 @@ static int copy_link(Skeleton *s, const char *path)
         int r;
 
         if (n < 0)
-                return errno == EINVAL || errno == ENOENT ? 0 : error_set(s->reterr, -errno, "cannot read /%s: %m", path);
+                return errno == EINVAL || errno == ENOENT
+                                       ? 0
+                                       : error_set(s->reterr, -errno, "cannot read /%s: %m", path);
         target[n] = 0;
         r = make_link(s, target, path);
         return r < 0 ? r : 1;
 }
 
-/* The directories outside /usr that programs start from: links into it on a merged system, else directories to bind. */
+/* The directories outside /usr that programs start from: links into it on a merged system, else directories
+ * to bind. */
 static int skeleton_programs(Skeleton *s)
 {
         static const char *const names[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
@@ -129,7 +133,8 @@ static int skeleton_programs(Skeleton *s)
 
                 if (r < 0)
                         return r;
-                if (r > 0 || fstatat(s->source_fd, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
+                if (r > 0 || fstatat(s->source_fd, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+                                !S_ISDIR(st.st_mode))
                         continue;
                 r = make_directory(s, names[i], 0755);
                 if (r >= 0)
@@ -146,8 +151,16 @@ static int skeleton_directories(Skeleton *s, const Policy *p)
                 const char *path;
                 mode_t mode;
         } directories[] = {
-                { "usr", 0755 }, { "etc", 0755 },     { "dev", 0755 }, { "proc", 0555 },     { "sys", 0555 }, { "run", 0755 },
-                { "var", 0755 }, { "var/tmp", 01777 }, { "tmp", 01777 }, { "root", 0700 },
+                { "usr", 0755 },
+                { "etc", 0755 },
+                { "dev", 0755 },
+                { "proc", 0555 },
+                { "sys", 0555 },
+                { "run", 0755 },
+                { "var", 0755 },
+                { "var/tmp", 01777 },
+                { "tmp", 01777 },
+                { "root", 0700 },
         };
         const char *workspace = policy_string(p, FILES_WORKSPACE) + 1;
         int r;
@@ -168,13 +181,14 @@ static int skeleton_directories(Skeleton *s, const Policy *p)
 /* ---- /etc */
 
 typedef enum EtcKind {
-        ETC_TEXT,  /* our own words */
-        ETC_COPY,  /* a regular file of at most COPY_MAX bytes, or a link as it is; left out where the source has neither */
-        ETC_BIND,  /* a directory; left out where the source has none */
+        ETC_TEXT, /* our own words */
+        ETC_COPY, /* a regular file of at most COPY_MAX bytes, or a link as it is; left out where the source
+                     has neither */
+        ETC_BIND, /* a directory; left out where the source has none */
 } EtcKind;
 
-/* What may be seen of a system's /etc: never a secret, nothing about its users, network or machine. Small files are
- * copied, which is cheaper than a mount. */
+/* What may be seen of a system's /etc: never a secret, nothing about its users, network or machine. Small
+ * files are copied, which is cheaper than a mount. */
 static const struct {
         const char *path;
         EtcKind kind;
@@ -184,8 +198,9 @@ static const struct {
         { "etc/hostname", ETC_TEXT, "sandbox\n" },
         { "etc/host.conf", ETC_TEXT, "multi on\n" },
         { "etc/nsswitch.conf", ETC_TEXT,
-          "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nprotocols: files\n"
-          "services: files\nethers: files\nrpc: files\nnetgroup: files\n" },
+                        "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: "
+                        "files\nprotocols: files\n"
+                        "services: files\nethers: files\nrpc: files\nnetgroup: files\n" },
         { "etc/shells", ETC_TEXT, "/bin/sh\n/bin/bash\n" },
         { "etc/os-release", ETC_COPY, NULL },
         { "etc/debian_version", ETC_COPY, NULL },
@@ -208,8 +223,8 @@ static const struct {
         { "etc/alternatives", ETC_BIND, NULL },
 };
 
-/* The source is the administrator's; a link in its middle leads where the administrator wants. The last part is copied as a
- * link, so nothing is ever read through it. */
+/* The source is the administrator's; a link in its middle leads where the administrator wants. The last part
+ * is copied as a link, so nothing is ever read through it. */
 static int etc_copy(Skeleton *s, const char *path)
 {
         _cleanup_close_ int fd = -1;
@@ -220,7 +235,8 @@ static int etc_copy(Skeleton *s, const char *path)
 
         if (fstatat(s->source_fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
                 return 0;
-        if (!S_ISLNK(st.st_mode) && (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH) || st.st_size > (off_t) COPY_MAX))
+        if (!S_ISLNK(st.st_mode) &&
+                        (!S_ISREG(st.st_mode) || !(st.st_mode & S_IROTH) || st.st_size > (off_t) COPY_MAX))
                 return 0;
         r = make_parents(s, path);
         if (r < 0)
@@ -340,7 +356,8 @@ static int skeleton_open(int dir_fd, const Policy *p, Skeleton *s)
         if (fstat(s->source_fd, &st) < 0)
                 return error_set(s->reterr, -errno, "Root=%s: %m", root);
         if (!S_ISDIR(st.st_mode))
-                return error_set(s->reterr, -EOPNOTSUPP, "Root=%s is not a directory; disk images are not supported yet", root);
+                return error_set(s->reterr, -EOPNOTSUPP,
+                                "Root=%s is not a directory; disk images are not supported yet", root);
         if (mkdirat(dir_fd, "root", 0755) < 0)
                 return error_set(s->reterr, -errno, "cannot make the run's root: %m");
         s->fd = openat(dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -376,9 +393,9 @@ int run_root_write_identity(const RunRoot *root, uid_t uid, gid_t gid, const Pol
         int r;
 
         buf_printf(&passwd,
-                "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:%u:%u:agent:%s:/bin/sh\n"
-                "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-                uid, gid, policy_string(p, FILES_WORKSPACE));
+                        "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:%u:%u:agent:%s:/bin/sh\n"
+                        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+                        uid, gid, policy_string(p, FILES_WORKSPACE));
         buf_printf(&group, "root:x:0:\ntty:x:5:\nagent:x:%u:\nnogroup:x:65534:\n", gid);
         if (passwd.error < 0 || group.error < 0)
                 return error_set(reterr, -ENOMEM, "out of memory");
@@ -401,7 +418,7 @@ int run_root_take_workspace(pid_t pid, uid_t uid, gid_t gid, const Policy *p, in
         if (root_fd < 0)
                 return error_set(reterr, -errno, "cannot open the run's root: %m");
         fd = openat2_beneath(root_fd, workspace, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
-                RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+                        RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
         if (fd < 0)
                 return error_set(reterr, fd, "cannot open the run's workspace: %s", strerror(-fd));
         if (fstatfs(fd, &fs) < 0)
@@ -443,7 +460,8 @@ static int remove_contents(int fd, unsigned depth)
                         break;
                 }
                 child = openat2_beneath(dirfd(d), e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
-                        RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+                                RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS |
+                                                RESOLVE_NO_MAGICLINKS);
                 r = child < 0 ? child : remove_contents(child, depth + 1);
                 if (r >= 0 && unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR) < 0)
                         r = -errno;
@@ -455,7 +473,7 @@ static int remove_contents(int fd, unsigned depth)
 int run_root_remove(int dir_fd, const char *name, Error **reterr)
 {
         int fd = openat2_beneath(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
-                RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+                        RESOLVE_BENEATH | RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
         int r = fd < 0 ? fd : remove_contents(fd, 0);
 
         if (r >= 0 && unlinkat(dir_fd, name, AT_REMOVEDIR) < 0)

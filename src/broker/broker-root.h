@@ -6,25 +6,27 @@
 #include "base/error.h"
 #include "policy/policy.h"
 
-/* The run's root: a skeleton of directories and links below RUNTIME_DIR/ID/root (host tmpfs, owned by root, 0755), filled
- * by binds of the unit; and the synthetic files of /etc. */
+/* The run's root: a skeleton of directories and links below RUNTIME_DIR/ID/root (host tmpfs, owned by root,
+ * 0755), filled by binds of the unit; and the synthetic files of /etc. */
 
 typedef struct RunRoot {
-        char *directory;  /* RUNTIME_DIR/ID/root */
-        char **binds;     /* "SRC:DEST" for UnitContext.extra_binds */
+        char *directory; /* RUNTIME_DIR/ID/root */
+        char **binds;    /* "SRC:DEST" for UnitContext.extra_binds */
 } RunRoot;
 void run_root_done(RunRoot *r);
 
-/* dir_fd: RUNTIME_DIR/ID, made by the caller. Everything but passwd and group, which need the uid. -EOPNOTSUPP: Root= is
- * something else than host-usr or a directory. */
+/* dir_fd: RUNTIME_DIR/ID, made by the caller. Everything but passwd and group, which need the uid.
+ * -EOPNOTSUPP: Root= is something else than host-usr or a directory. */
 int run_root_create(int dir_fd, const char *dir_path, const Policy *p, RunRoot *ret, Error **reterr);
 /* Once the uid is known, before the RunSpec is sent: writes /etc/passwd and /etc/group naming it "agent". */
 int run_root_write_identity(const RunRoot *r, uid_t uid, gid_t gid, const Policy *p, Error **reterr);
 
-/* The workspace of the run whose shim is pid, as a directory descriptor (no link followed on the way; a tmpfs, or it is an error),
- * given to its uid on the way: until then it is root's, which git, ssh and others object to. Once, before the RunSpec is sent. What
- * is in it stays readable through the descriptor when all processes of the run are dead. */
+/* The workspace of the run whose shim is pid, as a directory descriptor (no link followed on the way; a
+ * tmpfs, or it is an error), given to its uid on the way: until then it is root's, which git, ssh and others
+ * object to. Once, before the RunSpec is sent. What is in it stays readable through the descriptor when all
+ * processes of the run are dead. */
 int run_root_take_workspace(pid_t pid, uid_t uid, gid_t gid, const Policy *p, int *ret_fd, Error **reterr);
 
-/* Removes the directory name below dir_fd with all that is in it: follows no link, leaves other file systems alone (-EXDEV). */
+/* Removes the directory name below dir_fd with all that is in it: follows no link, leaves other file systems
+ * alone (-EXDEV). */
 int run_root_remove(int dir_fd, const char *name, Error **reterr);

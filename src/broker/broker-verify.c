@@ -62,13 +62,17 @@ static bool has_io_weight(const VerifyInput *in)
         return was_sent(in, "IOWeight");
 }
 
-/* cgroup v1 has no way to kill a group as a whole: there the broker watches memory.oom_control and ends the run itself. */
+/* cgroup v1 has no way to kill a group as a whole: there the broker watches memory.oom_control and ends the
+ * run itself. */
 static bool has_oom_group(const VerifyInput *in)
 {
         return !in->host->cgroup_root_memory;
 }
 
-#define ROW(n, check_function, text, ...) { .name = n, .promise = text, .check = check_function, __VA_ARGS__ }
+#define ROW(n, check_function, text, ...)                                        \
+        {                                                                        \
+                .name = n, .promise = text, .check = check_function, __VA_ARGS__ \
+        }
 
 const VerifyRow verify_rows[] = {
         ROW("uid", verify_uid, "it runs under a user id that nobody else has"),
@@ -78,19 +82,22 @@ const VerifyRow verify_rows[] = {
         ROW("securebits", verify_securebits, "being root would give it nothing"),
         ROW("seccomp", verify_seccomp, "PID 1's system-call filters are loaded"),
         ROW("escalation", verify_escalation, "new user namespaces, mounts and uid 0 are refused"),
-        ROW("write-execute", verify_write_execute, "written memory cannot become executable", .applies = profile_is_strict),
+        ROW("write-execute", verify_write_execute, "written memory cannot become executable",
+                        .applies = profile_is_strict),
         ROW("keyring", verify_keyring, "it has no keyring but an empty one of its own"),
-        ROW("resource-limits", verify_resource_limits, "descriptors, file sizes, cores and the like are limited"),
+        ROW("resource-limits", verify_resource_limits,
+                        "descriptors, file sizes, cores and the like are limited"),
         ROW("umask", verify_umask, "files are made with the expected mask"),
         ROW("oom-score", verify_oom_score, "a host short of memory kills it before a service"),
         ROW("environment", verify_environment, "nothing in the environment steers the last trusted program"),
         ROW("descriptors", verify_descriptors, "no descriptor of the host is open in it"),
         ROW("namespaces", verify_namespaces, "mounts, users, IPC objects and host name are its own"),
-        ROW("network", verify_network, "its network is its own and leads nowhere but to the warden", .applies = egress_is_private),
-        ROW("address-filter", verify_address_filter, "packets go to the allowed addresses alone", .applies = egress_is_shared,
-                .scope = true),
+        ROW("network", verify_network, "its network is its own and leads nowhere but to the warden",
+                        .applies = egress_is_private),
+        ROW("address-filter", verify_address_filter, "packets go to the allowed addresses alone",
+                        .applies = egress_is_shared, .scope = true),
         ROW("loopback-filter", verify_loopback_filter, "no packet of it passes any interface but loopback",
-                .applies = egress_is_filtered),
+                        .applies = egress_is_filtered),
         ROW("mounts", verify_mounts, "nothing is mounted but what the policy names"),
         ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written"),
         ROW("workspace", verify_workspace, "the workspace has its size and is writable"),
@@ -105,12 +112,17 @@ const VerifyRow verify_rows[] = {
         ROW("swap-limit", verify_swap_limit, "it cannot use swap", .scope = true),
         ROW("tasks-limit", verify_tasks_limit, "the kernel limits its processes", .scope = true),
         ROW("cpu-limit", verify_cpu_limit, "the kernel limits its processor time", .scope = true),
-        ROW("io-weight", verify_io_weight, "the kernel weighs its disk time", .applies = has_io_weight, .scope = true),
-        ROW("oom-group", verify_oom_group, "out of memory ends the run as a whole", .applies = has_oom_group, .scope = true),
+        ROW("io-weight", verify_io_weight, "the kernel weighs its disk time", .applies = has_io_weight,
+                        .scope = true),
+        ROW("oom-group", verify_oom_group, "out of memory ends the run as a whole", .applies = has_oom_group,
+                        .scope = true),
         ROW("device-filter", verify_device_filter, "the kernel refuses devices", .scope = true),
-        ROW("process", verify_process, "seen from outside, it is the process that the report is about", .scope = true),
-        ROW("properties", verify_properties, "PID 1 has every setting as it was sent, or a tighter one", .scope = true),
-        ROW("settings", verify_settings, "no drop-in of the host adds anything that loosens the unit", .scope = true),
+        ROW("process", verify_process, "seen from outside, it is the process that the report is about",
+                        .scope = true),
+        ROW("properties", verify_properties, "PID 1 has every setting as it was sent, or a tighter one",
+                        .scope = true),
+        ROW("settings", verify_settings, "no drop-in of the host adds anything that loosens the unit",
+                        .scope = true),
 };
 const size_t n_verify_rows = ELEMENTSOF(verify_rows);
 

@@ -10,25 +10,29 @@
 #include "policy/unit-props.h"
 #include "wire/attest.h"
 
-/* Compares what was promised with what holds, for one run, before its first untrusted instruction. Each promise is one row of a
- * table: name, whether the policy asks for it, how it is checked. Pure but for reading /proc/PID, the cgroup's files and the
- * BPF programs attached to the cgroup.
+/* Compares what was promised with what holds, for one run, before its first untrusted instruction. Each
+ * promise is one row of a table: name, whether the policy asks for it, how it is checked. Pure but for
+ * reading /proc/PID, the cgroup's files and the BPF programs attached to the cgroup.
  *
- * Three witnesses, none of whom is believed alone: the shim (what the kernel tells the process that becomes the workload), PID 1
- * (the unit's settings as it has them, drop-ins included), and the kernel as the broker sees it from outside. */
+ * Three witnesses, none of whom is believed alone: the shim (what the kernel tells the process that becomes
+ * the workload), PID 1 (the unit's settings as it has them, drop-ins included), and the kernel as the broker
+ * sees it from outside. */
 
-/* The host's own values, taken once when the broker starts. systemd_version is the caller's to set: PID 1 knows it. */
+/* The host's own values, taken once when the broker starts. systemd_version is the caller's to set: PID 1
+ * knows it. */
 typedef struct HostFacts {
         uint64_t ns[_ATTEST_NS_MAX]; /* PID 1's */
         unsigned systemd_version;
         uint32_t landlock_abi;
         char *cgroup_root_unified; /* mount point of the cgroup2 hierarchy, or NULL */
         /* v1 controllers' mount points, NULL where v2 has them */
-        char *cgroup_root_memory, *cgroup_root_pids, *cgroup_root_cpu, *cgroup_root_devices, *cgroup_root_blkio;
+        char *cgroup_root_memory, *cgroup_root_pids, *cgroup_root_cpu, *cgroup_root_devices,
+                        *cgroup_root_blkio;
         bool has_swap;
         /* For tests; NULL: /proc, and bpf(2). */
         const char *proc;
-        int (*bpf_count)(int cgroup_fd, unsigned attach_type); /* programs attached to that cgroup itself, or negative errno */
+        int (*bpf_count)(int cgroup_fd, unsigned attach_type); /* programs attached to that cgroup itself, or
+                                                                  negative errno */
 } HostFacts;
 /* Needs CAP_SYS_PTRACE: it looks at PID 1's namespaces. */
 int host_facts_read(HostFacts *ret, Error **reterr);
@@ -38,27 +42,29 @@ typedef struct VerifyInput {
         const HostFacts *host;
         const Policy *policy;
         const UnitContext *context;
-        const UnitProps *sent;          /* the properties of the StartTransientUnit call */
-        const Attest *attest;           /* scope: as well, the shim attests there too */
-        struct ucred peer;              /* of the attestation's sender, from the kernel (SCM_CREDENTIALS) */
-        const char *control_group;      /* the unit's, as PID 1 says: "/agentbox.slice/..." */
-        sd_bus_message *properties;     /* reply to org.freedesktop.DBus.Properties.GetAll("") on the unit's object */
-        /* The same of the run's own slice, "agentbox.slice" and "-.slice": what they allow, the unit may. NULL only where the network
-         * is the run's own. */
+        const UnitProps *sent;      /* the properties of the StartTransientUnit call */
+        const Attest *attest;       /* scope: as well, the shim attests there too */
+        struct ucred peer;          /* of the attestation's sender, from the kernel (SCM_CREDENTIALS) */
+        const char *control_group;  /* the unit's, as PID 1 says: "/agentbox.slice/..." */
+        sd_bus_message *properties; /* reply to org.freedesktop.DBus.Properties.GetAll("") on the unit's
+                                       object */
+        /* The same of the run's own slice, "agentbox.slice" and "-.slice": what they allow, the unit may.
+         * NULL only where the network is the run's own. */
         sd_bus_message *run_slice_properties, *slice_properties, *root_slice_properties;
-        uint64_t netns_inode;           /* of the namespace the broker made; 0 where it made none */
-        const struct BusProps *read;    /* the properties, as broker_verify() has read them; not for callers */
+        uint64_t netns_inode;        /* of the namespace the broker made; 0 where it made none */
+        const struct BusProps *read; /* the properties, as broker_verify() has read them; not for callers */
 } VerifyInput;
 
-/* 0: every promise holds. 1: at least one is broken (a verdict). Negative: the check itself failed, which counts as
- * broken for the caller. ret_verified: the names of promises that were checked and hold; ret_broken: "NAME: what was expected, what is". */
+/* 0: every promise holds. 1: at least one is broken (a verdict). Negative: the check itself failed, which
+ * counts as broken for the caller. ret_verified: the names of promises that were checked and hold;
+ * ret_broken: "NAME: what was expected, what is". */
 int broker_verify(const VerifyInput *in, char ***ret_verified, char ***ret_broken);
 
 /* The table, in the order of the audit record. */
 typedef struct VerifyRow {
         const char *name;
-        const char *promise; /* for people: "agentbox doctor", the manual */
-        bool scope;          /* can be kept by a scope, too */
+        const char *promise;                    /* for people: "agentbox doctor", the manual */
+        bool scope;                             /* can be kept by a scope, too */
         bool (*applies)(const VerifyInput *in); /* NULL: always */
         /* 0: holds. 1: broken, why says what was expected and what is. Negative errno: cannot be checked. */
         int (*check)(const VerifyInput *in, Buf *why);

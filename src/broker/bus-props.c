@@ -198,13 +198,17 @@ static int read_value(sd_bus_message *m, char ***items)
         r = sd_bus_message_peek_type(m, &type, &inner);
         if (r < 0)
                 return r;
-        r = type == 'a' ? read_array(m, inner, items) : type == 'r' ? read_struct(m, inner, items) : read_element(m, type, inner, items);
+        r = type == 'a'   ? read_array(m, inner, items)
+            : type == 'r' ? read_struct(m, inner, items)
+                          : read_element(m, type, inner, items);
         return r < 0 ? r : sd_bus_message_exit_container(m);
 }
 
 static int add_prop(BusProps *p, const char *name, char ***items)
 {
-        BusProp *grown = (p->n & (p->n - 1)) == 0 ? realloc(p->props, MAX2(p->n * 2, (size_t) 1) * sizeof(BusProp)) : p->props;
+        BusProp *grown = (p->n & (p->n - 1)) == 0
+                                         ? realloc(p->props, MAX2(p->n * 2, (size_t) 1) * sizeof(BusProp))
+                                         : p->props;
 
         if (!grown)
                 return -ENOMEM;

@@ -7,12 +7,11 @@
 #include "base/strv.h"
 #include "policy/unit-props.h"
 
-/* The a{sv} of a GetAll() reply in a form that can be compared with what was sent: each value as a list of texts.
- *   a scalar: one text; numbers in decimal, booleans 0 or 1
- *   an array: one text per element; an element that is a structure or an array has its parts joined by BUS_PROP_SEPARATOR,
- *   with "#COUNT" in front of each array inside it
- *   a structure: its fields one after the other, an array among them opened
- * So (bas) is the truth value and then the strings. */
+/* The a{sv} of a GetAll() reply in a form that can be compared with what was sent: each value as a list of
+ * texts. a scalar: one text; numbers in decimal, booleans 0 or 1 an array: one text per element; an element
+ * that is a structure or an array has its parts joined by BUS_PROP_SEPARATOR, with "#COUNT" in front of each
+ * array inside it a structure: its fields one after the other, an array among them opened So (bas) is the
+ * truth value and then the strings. */
 
 #define BUS_PROP_SEPARATOR '\x1f'
 

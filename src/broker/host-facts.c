@@ -42,8 +42,11 @@ static int read_cgroups(HostFacts *h, const char *mountinfo)
                 const char *controller;
                 char **root;
         } rows[] = {
-                { "memory", &h->cgroup_root_memory },   { "pids", &h->cgroup_root_pids },   { "cpu", &h->cgroup_root_cpu },
-                { "devices", &h->cgroup_root_devices }, { "blkio", &h->cgroup_root_blkio },
+                { "memory", &h->cgroup_root_memory },
+                { "pids", &h->cgroup_root_pids },
+                { "cpu", &h->cgroup_root_cpu },
+                { "devices", &h->cgroup_root_devices },
+                { "blkio", &h->cgroup_root_blkio },
         };
         const char *line = mountinfo;
         int r;

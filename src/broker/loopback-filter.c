@@ -17,9 +17,9 @@
 /* return skb->ifindex == LOOPBACK_INDEX; 1 lets the packet through. */
 static const struct bpf_insn program[] = {
         { .code = BPF_LDX | BPF_MEM | BPF_W,
-          .dst_reg = BPF_REG_2,
-          .src_reg = BPF_REG_1,
-          .off = offsetof(struct __sk_buff, ifindex) },
+                        .dst_reg = BPF_REG_2,
+                        .src_reg = BPF_REG_1,
+                        .off = offsetof(struct __sk_buff, ifindex) },
         { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
         { .code = BPF_JMP | BPF_JEQ | BPF_K, .dst_reg = BPF_REG_2, .off = 1, .imm = LOOPBACK_INDEX },
         { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
@@ -84,7 +84,8 @@ int loopback_filter_open(int *ret_fd, Error **reterr)
         int r;
 
         if (fd < 0)
-                return error_set(reterr, fd, "the kernel refuses the BPF packet filter of runs: %s", strerror(-fd));
+                return error_set(reterr, fd, "the kernel refuses the BPF packet filter of runs: %s",
+                                strerror(-fd));
         r = pin(fd);
         if (r < 0)
                 return error_set(reterr, r, "cannot pin the BPF packet filter of runs: %s", strerror(-r));

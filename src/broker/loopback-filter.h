@@ -3,11 +3,12 @@
 
 #include "base/error.h"
 
-/* A second lock for runs with a network namespace of their own: a BPF program for IPIngressFilterPath= and IPEgressFilterPath= that
- * lets through what passes a loopback interface and nothing else. It is bound to the run's cgroup, not to the namespace: a socket
- * that came from elsewhere is caught as well.
+/* A second lock for runs with a network namespace of their own: a BPF program for IPIngressFilterPath= and
+ * IPEgressFilterPath= that lets through what passes a loopback interface and nothing else. It is bound to
+ * the run's cgroup, not to the namespace: a socket that came from elsewhere is caught as well.
  *
- * systemd takes such a program by the path of a pinned one. It is pinned in a bpf file system that is mounted nowhere and goes
- * with its descriptors, so nothing is ever left over, and nobody else can reach it: *ret_fd is the pinned program, and PID 1 opens
- * it as /proc/PID/fd/N. What runs have already stays with them. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN. */
+ * systemd takes such a program by the path of a pinned one. It is pinned in a bpf file system that is
+ * mounted nowhere and goes with its descriptors, so nothing is ever left over, and nobody else can reach it:
+ * *ret_fd is the pinned program, and PID 1 opens it as /proc/PID/fd/N. What runs have already stays with
+ * them. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN. */
 int loopback_filter_open(int *ret_fd, Error **reterr);

@@ -48,9 +48,16 @@ typedef struct Target {
 } Target;
 
 static const Target targets[] = {
-        { AF_INET, "169.254.169.254" }, { AF_INET, "8.8.8.8" },   { AF_INET, "192.0.2.2" },  { AF_INET, "192.0.2.53" },
-        { AF_INET, "127.0.0.1" },       { AF_INET, "10.0.0.1" },  { AF_INET6, "::1" },       { AF_INET6, "fd00:ab::2" },
-        { AF_INET6, "fd00:ec2::254" },  { AF_INET6, "2606::1" },
+        { AF_INET, "169.254.169.254" },
+        { AF_INET, "8.8.8.8" },
+        { AF_INET, "192.0.2.2" },
+        { AF_INET, "192.0.2.53" },
+        { AF_INET, "127.0.0.1" },
+        { AF_INET, "10.0.0.1" },
+        { AF_INET6, "::1" },
+        { AF_INET6, "fd00:ab::2" },
+        { AF_INET6, "fd00:ec2::254" },
+        { AF_INET6, "2606::1" },
 };
 
 static socklen_t address_of(const Target *t, uint16_t port, struct sockaddr_storage *ret)
@@ -121,7 +128,8 @@ static int check_udp_refused(void)
         return 0;
 }
 
-/* A server under test must work, and see the sandbox's own address as that of a client that asked for an outer one. */
+/* A server under test must work, and see the sandbox's own address as that of a client that asked for an
+ * outer one. */
 static int check_own_server(void)
 {
         struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY) };
@@ -131,7 +139,7 @@ static int check_own_server(void)
         char text[INET_ADDRSTRLEN];
 
         if (bind(server, (struct sockaddr *) &a, sizeof(a)) < 0 || listen(server, 1) < 0 ||
-                getsockname(server, (struct sockaddr *) &a, &n) < 0)
+                        getsockname(server, (struct sockaddr *) &a, &n) < 0)
                 return 1;
         inet_pton(AF_INET, "203.0.113.7", &a.sin_addr);
         if (connect(client, (struct sockaddr *) &a, sizeof(a)) < 0)
@@ -204,7 +212,7 @@ static void test_hostname(void **state)
                 char c, name[65] = "";
 
                 if (unshare(CLONE_NEWUTS) < 0 || write(pair[1], "r", 1) != 1 || read(pair[1], &c, 1) != 1 ||
-                        gethostname(name, sizeof(name)) < 0)
+                                gethostname(name, sizeof(name)) < 0)
                         _exit(1);
                 _exit(streq(name, "sandbox") ? 0 : 2);
         }

@@ -81,8 +81,8 @@ static void check_text(const Place *p, const char *path, const char *wanted)
 static void test_skeleton(void **state)
 {
         static const char *const settings[] = { "Files.Workspace=/srv/work", NULL };
-        static const char *const never[] = { "etc/shadow", "etc/gshadow", "etc/ssh", "etc/ssl/private", "etc/machine-id", "etc/fstab",
-                "etc/pip.conf", "etc/npmrc", "home" };
+        static const char *const never[] = { "etc/shadow", "etc/gshadow", "etc/ssh", "etc/ssl/private",
+                "etc/machine-id", "etc/fstab", "etc/pip.conf", "etc/npmrc", "home" };
         _cleanup_policy_ Policy *p = policy_of(settings);
         struct stat st;
         mode_t mask = umask(0077);
@@ -132,8 +132,9 @@ static void test_identity(void **state)
         create(&place, p);
         assert_int_equal(run_root_write_identity(&place.root, 61200, 61201, p, NULL), 0);
         check_text(&place, "root/etc/passwd",
-                "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:61200:61201:agent:/workspace:/bin/sh\n"
-                "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
+                        "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:61200:61201:agent:/workspace:/bin/"
+                        "sh\n"
+                        "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n");
         check_text(&place, "root/etc/group", "root:x:0:\ntty:x:5:\nagent:x:61201:\nnogroup:x:65534:\n");
         check_mode(&place, "root/etc/passwd", S_IFREG, 0644);
         assert_int_equal(run_root_write_identity(&place.root, 1, 1, p, NULL), -EEXIST);

@@ -43,7 +43,8 @@ static void make_path(const Fixture *f, const char *path, char full[static 512])
         const char *group = strstr(path, "GROUP");
 
         if (group)
-                snprintf(full, 512, "%s/%.*s%s%s", f->directory, (int) (group - path - 1), path, GROUP, group + strlen("GROUP"));
+                snprintf(full, 512, "%s/%.*s%s%s", f->directory, (int) (group - path - 1), path, GROUP,
+                                group + strlen("GROUP"));
         else
                 snprintf(full, 512, "%s/%s", f->directory, path);
 }
@@ -109,8 +110,8 @@ static void v1_files(Fixture *f)
         v1_root(f, &f->host.cgroup_root_cpu, "cpu");
         v1_root(f, &f->host.cgroup_root_devices, "devices");
         v1_root(f, &f->host.cgroup_root_blkio, "blkio");
-        fixture_replace(&f->attest.cgroup, "9:name=systemd:" GROUP "\n8:pids:" GROUP "\n4:cpu,cpuacct:" GROUP "\n3:memory:" GROUP
-                        "\n0::" GROUP "\n");
+        fixture_replace(&f->attest.cgroup, "9:name=systemd:" GROUP "\n8:pids:" GROUP "\n4:cpu,cpuacct:" GROUP
+                                           "\n3:memory:" GROUP "\n0::" GROUP "\n");
 }
 
 /* ---- the report */
@@ -130,25 +131,34 @@ static void good_files(Fixture *f)
         tmpfs.bytes = UINT64_C(64) << 20;
         fs[ATTEST_FS_TMP] = fs[ATTEST_FS_VAR_TMP] = fs[ATTEST_FS_SHM] = tmpfs;
         fixture_replace(&f->attest.mountinfo,
-                "204 145 0:49 /agentbox/x/root / ro,nosuid,nodev,relatime shared:3 - tmpfs tmpfs rw,mode=755\n"
-                "205 204 0:58 / /dev ro,nosuid,noexec shared:4 - tmpfs tmpfs rw,size=4096k,mode=755\n"
-                "208 205 0:57 / /dev/mqueue rw,nosuid,nodev,noexec,relatime shared:6 - mqueue mqueue rw\n"
-                "206 205 0:59 / /dev/pts ro,nosuid,nodev shared:7 - tmpfs tmpfs rw,size=4k\n"
-                "207 205 0:60 / /dev/shm rw,nosuid,nodev shared:8 - tmpfs tmpfs rw,size=65536k\n"
-                "210 204 0:61 / /proc rw,nosuid,nodev,noexec,relatime shared:9 - proc proc rw,hidepid=invisible,subset=pid\n"
-                "212 204 0:62 / /run ro,nosuid,nodev shared:11 - tmpfs tmpfs rw,size=64k\n"
-                "213 212 0:49 /systemd/propagate/x /run/systemd/incoming ro,nosuid,nodev,relatime - tmpfs tmpfs rw\n"
-                "214 204 0:49 /systemd/inaccessible/dir /sys ro,nosuid,nodev,noexec,relatime shared:13 - tmpfs tmpfs rw\n"
-                "216 204 0:43 /usr /usr ro,nosuid,relatime shared:14 - overlay overlay rw,lowerdir=/\n"
-                "220 216 0:44 / /usr/lo\\040cal ro,nosuid,relatime shared:14 - ext4 /dev/vdb rw\n"
-                "215 204 0:63 / /tmp rw,nosuid,nodev shared:15 - tmpfs tmpfs rw,size=65536k\n"
-                "217 204 0:64 / /var/tmp rw,nosuid,nodev shared:16 - tmpfs tmpfs rw,size=65536k\n"
-                "218 204 0:65 / /workspace rw,nosuid,nodev shared:17 - tmpfs tmpfs rw,size=262144k\n");
+                        "204 145 0:49 /agentbox/x/root / ro,nosuid,nodev,relatime shared:3 - tmpfs tmpfs "
+                        "rw,mode=755\n"
+                        "205 204 0:58 / /dev ro,nosuid,noexec shared:4 - tmpfs tmpfs "
+                        "rw,size=4096k,mode=755\n"
+                        "208 205 0:57 / /dev/mqueue rw,nosuid,nodev,noexec,relatime shared:6 - mqueue "
+                        "mqueue rw\n"
+                        "206 205 0:59 / /dev/pts ro,nosuid,nodev shared:7 - tmpfs tmpfs rw,size=4k\n"
+                        "207 205 0:60 / /dev/shm rw,nosuid,nodev shared:8 - tmpfs tmpfs rw,size=65536k\n"
+                        "210 204 0:61 / /proc rw,nosuid,nodev,noexec,relatime shared:9 - proc proc "
+                        "rw,hidepid=invisible,subset=pid\n"
+                        "212 204 0:62 / /run ro,nosuid,nodev shared:11 - tmpfs tmpfs rw,size=64k\n"
+                        "213 212 0:49 /systemd/propagate/x /run/systemd/incoming ro,nosuid,nodev,relatime - "
+                        "tmpfs tmpfs rw\n"
+                        "214 204 0:49 /systemd/inaccessible/dir /sys ro,nosuid,nodev,noexec,relatime "
+                        "shared:13 - tmpfs tmpfs rw\n"
+                        "216 204 0:43 /usr /usr ro,nosuid,relatime shared:14 - overlay overlay "
+                        "rw,lowerdir=/\n"
+                        "220 216 0:44 / /usr/lo\\040cal ro,nosuid,relatime shared:14 - ext4 /dev/vdb rw\n"
+                        "215 204 0:63 / /tmp rw,nosuid,nodev shared:15 - tmpfs tmpfs rw,size=65536k\n"
+                        "217 204 0:64 / /var/tmp rw,nosuid,nodev shared:16 - tmpfs tmpfs rw,size=65536k\n"
+                        "218 204 0:65 / /workspace rw,nosuid,nodev shared:17 - tmpfs tmpfs "
+                        "rw,size=262144k\n");
 }
 
 static void good_probes(Fixture *f)
 {
-        static const int32_t works[] = { PROBE_LOOPBACK_BIND, PROBE_WRITE_WORKSPACE, PROBE_WRITE_TMP, PROBE_WRITE_SHM };
+        static const int32_t works[] = { PROBE_LOOPBACK_BIND, PROBE_WRITE_WORKSPACE, PROBE_WRITE_TMP,
+                PROBE_WRITE_SHM };
         bool shared = policy_u64(f->policy, NETWORK_EGRESS) < EGRESS_FILTERED;
 
         for (int i = 0; i < _PROBE_MAX; i++)
@@ -165,16 +175,22 @@ static void good_limits(Fixture *f)
                 int resource;
                 uint64_t value;
         } rows[] = {
-                { RLIMIT_NOFILE, 1024 },  { RLIMIT_CORE, 0 },   { RLIMIT_MEMLOCK, 8 << 20 }, { RLIMIT_MSGQUEUE, 256 << 10 },
-                { RLIMIT_SIGPENDING, 4096 }, { RLIMIT_RTPRIO, 0 }, { RLIMIT_NICE, 0 },
+                { RLIMIT_NOFILE, 1024 },
+                { RLIMIT_CORE, 0 },
+                { RLIMIT_MEMLOCK, 8 << 20 },
+                { RLIMIT_MSGQUEUE, 256 << 10 },
+                { RLIMIT_SIGPENDING, 4096 },
+                { RLIMIT_RTPRIO, 0 },
+                { RLIMIT_NICE, 0 },
         };
 
         f->attest.limits = calloc(ELEMENTSOF(rows), sizeof(AttestLimit));
         assert_non_null(f->attest.limits);
         f->attest.n_limits = ELEMENTSOF(rows);
         for (size_t i = 0; i < ELEMENTSOF(rows); i++)
-                f->attest.limits[i] =
-                                (AttestLimit){ .resource = rows[i].resource, .soft = rows[i].value, .hard = rows[i].value };
+                f->attest.limits[i] = (AttestLimit){
+                        .resource = rows[i].resource, .soft = rows[i].value, .hard = rows[i].value
+                };
 }
 
 static void good_attest(Fixture *f)
@@ -197,7 +213,8 @@ static void good_attest(Fixture *f)
         a->oom_score_adj = 500;
         fixture_replace(&a->keyring, "keyring;61200;61200;3f030000;_ses");
         fixture_replace(&a->hostname, "sandbox");
-        fixture_replace(&a->netdev, "Inter-|   Receive |  Transmit\n face |bytes |bytes\n    lo:       0       0\n");
+        fixture_replace(&a->netdev,
+                        "Inter-|   Receive |  Transmit\n face |bytes |bytes\n    lo:       0       0\n");
         assert_int_equal(strv_extend(&a->environ_, "PATH=/usr/bin"), 0);
         a->fds = calloc(ELEMENTSOF(targets), sizeof(AttestFd));
         assert_non_null(a->fds);
@@ -208,9 +225,12 @@ static void good_attest(Fixture *f)
 
 static void good_proc(Fixture *f)
 {
-        static const char status[] = "Name:\tagentbox-exec\nUid:\t61200\t61200\t61200\t61200\nGid:\t61200\t61200\t61200\t61200\n"
-                "SigIgn:\t0000000000000000\nCapInh:\t0000000000000000\nCapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"
-                "CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n";
+        static const char status[] = "Name:\tagentbox-exec\nUid:\t61200\t61200\t61200\t61200\nGid:"
+                                     "\t61200\t61200\t61200\t61200\n"
+                                     "SigIgn:\t0000000000000000\nCapInh:\t0000000000000000\nCapPrm:"
+                                     "\t0000000000000000\nCapEff:\t0000000000000000\n"
+                                     "CapBnd:\t0000000000000000\nCapAmb:\t0000000000000000\nNoNewPrivs:"
+                                     "\t1\nSeccomp:\t2\n";
         static const char cmdline[] = "/usr/lib/agentbox/agentbox-exec\0/workspace\0probe-name";
         char path[512];
         int fd;
@@ -264,17 +284,26 @@ static void append_prefix(sd_bus_message *m, const char *text)
         *slash = 0;
         family = strchr(copy, ':') ? AF_INET6 : AF_INET;
         assert_int_equal(inet_pton(family, copy, bytes), 1);
-        assert_true(sd_bus_message_open_container(m, 'r', "iayu") >= 0 && sd_bus_message_append(m, "i", family) >= 0 &&
-                    sd_bus_message_append_array(m, 'y', bytes, family == AF_INET ? 4 : 16) >= 0 &&
-                    sd_bus_message_append(m, "u", (uint32_t) strtoul(slash + 1, NULL, 10)) >= 0 &&
-                    sd_bus_message_close_container(m) >= 0);
+        assert_true(sd_bus_message_open_container(m, 'r', "iayu") >= 0 &&
+                        sd_bus_message_append(m, "i", family) >= 0 &&
+                        sd_bus_message_append_array(m, 'y', bytes, family == AF_INET ? 4 : 16) >= 0 &&
+                        sd_bus_message_append(m, "u", (uint32_t) strtoul(slash + 1, NULL, 10)) >= 0 &&
+                        sd_bus_message_close_container(m) >= 0);
         free(copy);
 }
 
 static const char *const signatures[] = {
-        [UNIT_PROP_STRING] = "s", [UNIT_PROP_BOOL] = "b", [UNIT_PROP_U64] = "t", [UNIT_PROP_I32] = "i", [UNIT_PROP_U32] = "u",
-        [UNIT_PROP_STRV] = "as", [UNIT_PROP_BOOL_STRV] = "(bas)", [UNIT_PROP_PAIRS] = "a(ss)", [UNIT_PROP_BINDS] = "a(ssbt)",
-        [UNIT_PROP_PREFIXES] = "a(iayu)", [UNIT_PROP_EXEC] = "a(sasasttttuii)",
+        [UNIT_PROP_STRING] = "s",
+        [UNIT_PROP_BOOL] = "b",
+        [UNIT_PROP_U64] = "t",
+        [UNIT_PROP_I32] = "i",
+        [UNIT_PROP_U32] = "u",
+        [UNIT_PROP_STRV] = "as",
+        [UNIT_PROP_BOOL_STRV] = "(bas)",
+        [UNIT_PROP_PAIRS] = "a(ss)",
+        [UNIT_PROP_BINDS] = "a(ssbt)",
+        [UNIT_PROP_PREFIXES] = "a(iayu)",
+        [UNIT_PROP_EXEC] = "a(sasasttttuii)",
 };
 
 static void append_list(sd_bus_message *m, const UnitProp *q)
@@ -286,18 +315,20 @@ static void append_list(sd_bus_message *m, const UnitProp *q)
                 else if (q->type == UNIT_PROP_PAIRS)
                         assert_true(sd_bus_message_append(m, "(ss)", q->l[i], q->l[i + 1]) >= 0);
                 else
-                        assert_true(sd_bus_message_append(m, "(ssbt)", q->l[i], q->l[i + 1], 0, UINT64_C(16384)) >= 0);
+                        assert_true(sd_bus_message_append(m, "(ssbt)", q->l[i], q->l[i + 1], 0,
+                                                    UINT64_C(16384)) >= 0);
         assert_true(sd_bus_message_close_container(m) >= 0);
 }
 
 static void append_exec(sd_bus_message *m, const UnitProp *q)
 {
         assert_true(sd_bus_message_open_container(m, 'a', "(sasasttttuii)") >= 0 &&
-                    sd_bus_message_open_container(m, 'r', "sasasttttuii") >= 0 && sd_bus_message_append(m, "s", q->s) >= 0 &&
-                    sd_bus_message_append_strv(m, q->l) >= 0 &&
-                    sd_bus_message_append(m, "asttttuii", 1, "no-env-expand", UINT64_C(1), UINT64_C(2), UINT64_C(3),
-                            UINT64_C(4), 5, 6, 7) >= 0 &&
-                    sd_bus_message_close_container(m) >= 0 && sd_bus_message_close_container(m) >= 0);
+                        sd_bus_message_open_container(m, 'r', "sasasttttuii") >= 0 &&
+                        sd_bus_message_append(m, "s", q->s) >= 0 &&
+                        sd_bus_message_append_strv(m, q->l) >= 0 &&
+                        sd_bus_message_append(m, "asttttuii", 1, "no-env-expand", UINT64_C(1), UINT64_C(2),
+                                        UINT64_C(3), UINT64_C(4), 5, 6, 7) >= 0 &&
+                        sd_bus_message_close_container(m) >= 0 && sd_bus_message_close_container(m) >= 0);
 }
 
 static void append_value(sd_bus_message *m, const UnitProp *q)
@@ -318,8 +349,10 @@ static void append_value(sd_bus_message *m, const UnitProp *q)
                 assert_true(sd_bus_message_append_strv(m, q->l) >= 0);
                 break;
         case UNIT_PROP_BOOL_STRV:
-                assert_true(sd_bus_message_open_container(m, 'r', "bas") >= 0 && sd_bus_message_append(m, "b", (int) q->u) >= 0 &&
-                            sd_bus_message_append_strv(m, q->l) >= 0 && sd_bus_message_close_container(m) >= 0);
+                assert_true(sd_bus_message_open_container(m, 'r', "bas") >= 0 &&
+                                sd_bus_message_append(m, "b", (int) q->u) >= 0 &&
+                                sd_bus_message_append_strv(m, q->l) >= 0 &&
+                                sd_bus_message_close_container(m) >= 0);
                 break;
         case UNIT_PROP_EXEC:
                 append_exec(m, q);
@@ -345,8 +378,9 @@ static void seal(sd_bus_message *m)
 
 static void append_prop(sd_bus_message *m, const UnitProp *q)
 {
-        assert_true(sd_bus_message_open_container(m, 'e', "sv") >= 0 && sd_bus_message_append(m, "s", q->name) >= 0 &&
-                    sd_bus_message_open_container(m, 'v', signatures[q->type]) >= 0);
+        assert_true(sd_bus_message_open_container(m, 'e', "sv") >= 0 &&
+                        sd_bus_message_append(m, "s", q->name) >= 0 &&
+                        sd_bus_message_open_container(m, 'v', signatures[q->type]) >= 0);
         append_value(m, q);
         assert_true(sd_bus_message_close_container(m) >= 0 && sd_bus_message_close_container(m) >= 0);
 }
@@ -382,8 +416,9 @@ static sd_bus_message *slice_reply(Fixture *f)
 
 void fixture_init(Fixture *f, const char *const *settings, bool v2)
 {
-        static const char *const extra[] = { "Id=agentbox-test.service", "User=agentbox-test", "Group=agentbox-test", "Restart=no",
-                "ExitType=main", "BindPaths=", "FailureAction=none", "PrivatePIDs=no", "SELinuxContext=" };
+        static const char *const extra[] = { "Id=agentbox-test.service", "User=agentbox-test",
+                "Group=agentbox-test", "Restart=no", "ExitType=main", "BindPaths=", "FailureAction=none",
+                "PrivatePIDs=no", "SELinuxContext=" };
         Error *e = NULL;
         int pair[2];
 
@@ -392,15 +427,20 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
         fixture_programs = 1;
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         f->bus_peer = pair[1];
-        assert_true(sd_bus_new(&f->bus) >= 0 && sd_bus_set_fd(f->bus, pair[0], pair[0]) >= 0 && sd_bus_start(f->bus) >= 0);
+        assert_true(sd_bus_new(&f->bus) >= 0 && sd_bus_set_fd(f->bus, pair[0], pair[0]) >= 0 &&
+                        sd_bus_start(f->bus) >= 0);
         f->policy = policy_new("test");
         assert_non_null(f->policy);
         for (; settings && *settings; settings++)
                 assert_int_equal(policy_tighten(f->policy, *settings, true, &e), 0);
         f->context = (UnitContext){
-                .systemd_version = 252, .description = "test", .root_directory = "/run/agentbox/x/root",
-                .shim_path = "/usr/lib/agentbox/agentbox-exec", .netns_path = "/proc/1/fd/9",
-                .ip_filter_path = "/sys/fs/bpf/x", .probe_abstract = "probe-name",
+                .systemd_version = 252,
+                .description = "test",
+                .root_directory = "/run/agentbox/x/root",
+                .shim_path = "/usr/lib/agentbox/agentbox-exec",
+                .netns_path = "/proc/1/fd/9",
+                .ip_filter_path = "/sys/fs/bpf/x",
+                .probe_abstract = "probe-name",
         };
         assert_int_equal(unit_props_from_policy(f->policy, &f->context, &f->sent, &e), 0);
         f->host = (HostFacts){ .systemd_version = 252, .has_swap = true, .bpf_count = count_programs };
@@ -419,9 +459,16 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
         else
                 v1_files(f);
         f->input = (VerifyInput){
-                .host = &f->host, .policy = f->policy, .context = &f->context, .sent = &f->sent, .attest = &f->attest,
-                .peer = { .pid = PID, .uid = UID, .gid = UID }, .control_group = GROUP,
-                .netns_inode = policy_u64(f->policy, NETWORK_EGRESS) == EGRESS_FILTERED ? f->attest.ns[ATTEST_NS_NET] : 0,
+                .host = &f->host,
+                .policy = f->policy,
+                .context = &f->context,
+                .sent = &f->sent,
+                .attest = &f->attest,
+                .peer = { .pid = PID, .uid = UID, .gid = UID },
+                .control_group = GROUP,
+                .netns_inode = policy_u64(f->policy, NETWORK_EGRESS) == EGRESS_FILTERED
+                                               ? f->attest.ns[ATTEST_NS_NET]
+                                               : 0,
         };
 }
 

@@ -5,8 +5,9 @@
 
 #include "broker/broker-verify.h"
 
-/* A run in which every promise holds, made of nothing: a policy, what is sent for it, a report as a good shim sends it, PID 1's answer,
- * and directories that look like /proc and the cgroup hierarchies. Tests break one thing and look who notices. */
+/* A run in which every promise holds, made of nothing: a policy, what is sent for it, a report as a good
+ * shim sends it, PID 1's answer, and directories that look like /proc and the cgroup hierarchies. Tests
+ * break one thing and look who notices. */
 
 typedef struct Fixture {
         char directory[64];
@@ -16,23 +17,25 @@ typedef struct Fixture {
         Policy *policy;
         UnitContext context;
         UnitProps sent;
-        UnitProps answer;        /* what PID 1 will say, beside what is in extra */
-        char **extra;            /* "NAME=VALUE": properties of type s */
+        UnitProps answer; /* what PID 1 will say, beside what is in extra */
+        char **extra;     /* "NAME=VALUE": properties of type s */
         Attest attest;
-        char **slice_allow;      /* IPAddressAllow of both slices; NULL entry: none */
+        char **slice_allow; /* IPAddressAllow of both slices; NULL entry: none */
         bool no_slices;
         VerifyInput input;
 } Fixture;
 
-/* settings: tightenings or widenings "SECTION.KEY=VALUE", NULL-terminated. v2: cgroup2 alone; else v1 for the controllers. */
+/* settings: tightenings or widenings "SECTION.KEY=VALUE", NULL-terminated. v2: cgroup2 alone; else v1 for
+ * the controllers. */
 void fixture_init(Fixture *f, const char *const *settings, bool v2);
 void fixture_done(Fixture *f);
 /* Builds the messages and runs the verification. The caller owns both lists. */
 int fixture_verify(Fixture *f, char ***ret_verified, char ***ret_broken);
 
-UnitProp *fixture_answer(Fixture *f, const char *name);   /* never NULL */
+UnitProp *fixture_answer(Fixture *f, const char *name); /* never NULL */
 AttestLimit *fixture_limit(Fixture *f, int resource);
-/* Writes a file below the fixture's directory: "proc/…", "unified/…", "memory/…". "GROUP" in the path is the unit's group. */
+/* Writes a file below the fixture's directory: "proc/...", "unified/...", "memory/...". "GROUP" in the path
+ * is the unit's group. */
 void fixture_write(Fixture *f, const char *path, const char *text);
 void fixture_unlink(Fixture *f, const char *path);
 void fixture_replace(char **s, const char *with);

@@ -29,6 +29,7 @@ typedef struct Break {
         bool v2;
 } Break;
 
+/* clang-format off */
 #define ATTEST(name, statement)         \
         static void name(Fixture *f)    \
         {                               \
@@ -105,6 +106,7 @@ ATTEST(filter_elsewhere, a->probes[PROBE_ELSEWHERE_CONNECT] = 0)
 ATTEST(filter_refused, a->probes[PROBE_METADATA_CONNECT] = ECONNREFUSED)
 ATTEST(filter_loopback, a->probes[PROBE_LOOPBACK_BIND] = 0)
 
+/* clang-format on */
 static void mount_add(Fixture *f, const char *line)
 {
         char *s;
@@ -114,6 +116,7 @@ static void mount_add(Fixture *f, const char *line)
         f->attest.mountinfo = s;
 }
 
+/* clang-format off */
 DO(mount_home, mount_add(f, "300 204 0:43 /home /home rw,nosuid,relatime - ext4 /dev/vda rw"))
 DO(mount_usr, mount_add(f, "300 204 0:43 /usr /usr rw,nosuid,relatime - ext4 /dev/vda rw"))
 DO(mount_suid, mount_add(f, "300 204 0:43 /usr /usr ro,relatime - ext4 /dev/vda rw"))
@@ -190,6 +193,7 @@ ATTEST(process_seccomp, a->seccomp_mode = 1)
 ATTEST(process_namespace, a->ns[ATTEST_NS_PID]++)
 DO(process_command, fixture_write(f, "proc/4711/cmdline", "/bin/sh"))
 
+/* clang-format on */
 static void property_loose(Fixture *f)
 {
         fixture_answer(f, "MemoryMax")->u++;
@@ -288,6 +292,7 @@ static void extra(Fixture *f, const char *line)
         assert_int_equal(strv_extend(&f->extra, line), 0);
 }
 
+/* clang-format off */
 DO(setting_bind, extra(f, "BindPaths=/root"))
 DO(setting_environment, extra(f, "Environment=A=1"))
 DO(setting_restart, extra(f, "Restart=always"))
@@ -304,22 +309,29 @@ DO(setting_nameless, extra(f, "Id="))
 static const Break breaks[] = {
         B("uid", uid_root), B("uid", uid_static), B("uid", uid_saved), B("uid", uid_other),
         B("groups", gid_saved), B("groups", group_extra),
-        B("capabilities", cap_inheritable), B("capabilities", cap_permitted), B("capabilities", cap_effective),
-        B("capabilities", cap_bounding), B("capabilities", cap_ambient),
-        B("no-new-privileges", nnp), B("securebits", securebits),
+        B("capabilities", cap_inheritable), B("capabilities", cap_permitted),
+        B("capabilities", cap_effective), B("capabilities", cap_bounding), B("capabilities", cap_ambient),
+        B("no-new-privileges", nnp),
+        B("securebits", securebits),
         B("seccomp", seccomp_off), B("seccomp", seccomp_few),
         B("escalation", escalate_user), B("escalation", escalate_mount), B("escalation", escalate_setuid),
-        B("escalation", escalate_untried), B("write-execute", write_execute, strict),
-        B("keyring", keyring_user), B("keyring", keyring_root), B("keyring", keyring_garbage), B("keyring", keyring_error),
-        B("keyring", keyring_unfiltered),
-        B("resource-limits", limit_soft), B("resource-limits", limit_hard), B("resource-limits", limit_absent),
-        B("umask", umask_open), B("oom-score", oom_score), B("environment", environment),
-        B("descriptors", fd_more), B("descriptors", fd_missing), B("descriptors", fd_file), B("descriptors", fd_stdin),
+        B("escalation", escalate_untried),
+        B("write-execute", write_execute, strict),
+        B("keyring", keyring_user), B("keyring", keyring_root), B("keyring", keyring_garbage),
+        B("keyring", keyring_error), B("keyring", keyring_unfiltered),
+        B("resource-limits", limit_soft), B("resource-limits", limit_hard),
+        B("resource-limits", limit_absent),
+        B("umask", umask_open),
+        B("oom-score", oom_score),
+        B("environment", environment),
+        B("descriptors", fd_more), B("descriptors", fd_missing), B("descriptors", fd_file),
+        B("descriptors", fd_stdin),
         B("namespaces", ns_mnt), B("namespaces", ns_user), B("namespaces", ns_ipc), B("namespaces", ns_uts),
         B("namespaces", ns_zero),
-        B("network", net_host), B("network", net_other), B("network", net_interface), B("network", net_metadata),
-        B("network", net_black_hole), B("network", net_abstract), B("network", net_abstract_untried),
-        B("network", net_no_loopback), B("network", net_host, none), B("network", net_black_hole, none),
+        B("network", net_host), B("network", net_other), B("network", net_interface),
+        B("network", net_metadata), B("network", net_black_hole), B("network", net_abstract),
+        B("network", net_abstract_untried), B("network", net_no_loopback), B("network", net_host, none),
+        B("network", net_black_hole, none),
         B("address-filter", no_programs, addresses), B("address-filter", programs_unknown, addresses),
         B("address-filter", slice_opens, addresses), B("address-filter", slices_unread, addresses),
         B("address-filter", filter_metadata, addresses), B("address-filter", filter_elsewhere, addresses),
@@ -327,45 +339,52 @@ static const Break breaks[] = {
         B("address-filter", filter_metadata, open_net), B("address-filter", no_programs, open_net),
         B("loopback-filter", no_programs), B("loopback-filter", programs_unknown),
         B("loopback-filter", filter_not_sent),
-        B("mounts", mount_home), B("mounts", mount_usr), B("mounts", mount_suid), B("mounts", mount_exposed),
-        B("mounts", mount_tmp_bind), B("mounts", mount_broken_line), B("mounts", mount_none),
-        B("read-only", root_writable), B("read-only", usr_suid), B("read-only", etc_absent), B("read-only", root_written),
-        B("read-only", usr_written), B("read-only", etc_written),
-        B("workspace", workspace_big), B("workspace", workspace_unlimited), B("workspace", workspace_inodes),
-        B("workspace", workspace_disk), B("workspace", workspace_dev), B("workspace", workspace_exec, strict),
-        B("workspace", workspace_full), B("workspace", workspace_absent),
+        B("mounts", mount_home), B("mounts", mount_usr), B("mounts", mount_suid),
+        B("mounts", mount_exposed), B("mounts", mount_tmp_bind), B("mounts", mount_broken_line),
+        B("mounts", mount_none),
+        B("read-only", root_writable), B("read-only", usr_suid), B("read-only", etc_absent),
+        B("read-only", root_written), B("read-only", usr_written), B("read-only", etc_written),
+        B("workspace", workspace_big), B("workspace", workspace_unlimited),
+        B("workspace", workspace_inodes), B("workspace", workspace_disk), B("workspace", workspace_dev),
+        B("workspace", workspace_exec, strict), B("workspace", workspace_full),
+        B("workspace", workspace_absent),
         B("tmp", tmp_big), B("tmp", var_tmp_disk), B("tmp", tmp_read_only),
         B("shared-memory", shm_big), B("shared-memory", shm_read_only),
         B("devices", dev_host), B("devices", dev_absent), B("devices", dev_kmsg), B("devices", dev_ptmx),
-        B("proc", proc_1), B("proc", proc_hidepid), B("proc", proc_subset), B("proc", proc_other), B("proc", proc_absent),
+        B("proc", proc_1), B("proc", proc_hidepid), B("proc", proc_subset), B("proc", proc_other),
+        B("proc", proc_absent),
         B("sys", sys_open),
         B("host-services", run_writable), B("host-services", run_absent), B("host-services", run_socket),
-        B("cgroup", cgroup_other, .v2 = true), B("cgroup", cgroup_longer, .v2 = true), B("cgroup", cgroup_v1),
-        B("cgroup", cgroup_garbage, .v2 = true),
+        B("cgroup", cgroup_other, .v2 = true), B("cgroup", cgroup_longer, .v2 = true),
+        B("cgroup", cgroup_v1), B("cgroup", cgroup_garbage, .v2 = true),
         B("memory-limit", memory_unlimited, .v2 = true), B("memory-limit", memory_more, .v2 = true),
         B("memory-limit", memory_garbage, .v2 = true), B("memory-limit", memory_absent, .v2 = true),
         B("memory-limit", memory_v1), B("memory-limit", memory_v1_absent),
-        B("swap-limit", swap_some, .v2 = true), B("swap-limit", swap_absent, .v2 = true), B("swap-limit", swap_v1),
-        B("swap-limit", swap_v1_absent),
+        B("swap-limit", swap_some, .v2 = true), B("swap-limit", swap_absent, .v2 = true),
+        B("swap-limit", swap_v1), B("swap-limit", swap_v1_absent),
         B("tasks-limit", tasks_more, .v2 = true), B("tasks-limit", tasks_v1),
-        B("cpu-limit", cpu_unlimited, .v2 = true), B("cpu-limit", cpu_more, .v2 = true), B("cpu-limit", cpu_garbage, .v2 = true),
-        B("cpu-limit", cpu_v1), B("cpu-limit", cpu_v1_absent),
-        B("io-weight", io_default, .v2 = true), B("io-weight", io_absent, .v2 = true), B("io-weight", io_v1),
+        B("cpu-limit", cpu_unlimited, .v2 = true), B("cpu-limit", cpu_more, .v2 = true),
+        B("cpu-limit", cpu_garbage, .v2 = true), B("cpu-limit", cpu_v1), B("cpu-limit", cpu_v1_absent),
+        B("io-weight", io_default, .v2 = true), B("io-weight", io_absent, .v2 = true),
+        B("io-weight", io_v1),
         B("oom-group", oom_single, .v2 = true), B("oom-group", oom_absent, .v2 = true),
-        B("device-filter", devices_all), B("device-filter", devices_absent), B("device-filter", no_programs, .v2 = true),
-        B("device-filter", programs_unknown, .v2 = true),
-        B("process", process_pid), B("process", process_gone), B("process", process_uid), B("process", process_lies),
-        B("process", process_seccomp), B("process", process_namespace), B("process", process_command),
+        B("device-filter", devices_all), B("device-filter", devices_absent),
+        B("device-filter", no_programs, .v2 = true), B("device-filter", programs_unknown, .v2 = true),
+        B("process", process_pid), B("process", process_gone), B("process", process_uid),
+        B("process", process_lies), B("process", process_seccomp), B("process", process_namespace),
+        B("process", process_command),
         B("properties", property_loose), B("properties", property_zero), B("properties", property_missing),
         B("properties", property_bool), B("properties", property_string), B("properties", property_syscall),
-        B("properties", property_deny_list), B("properties", property_family), B("properties", property_path),
-        B("properties", property_tmpfs), B("properties", property_bind), B("properties", property_exec),
-        B("properties", property_umask), B("properties", property_score), B("properties", property_prefix, addresses),
-        B("properties", property_no_deny, addresses),
+        B("properties", property_deny_list), B("properties", property_family),
+        B("properties", property_path), B("properties", property_tmpfs), B("properties", property_bind),
+        B("properties", property_exec), B("properties", property_umask), B("properties", property_score),
+        B("properties", property_prefix, addresses), B("properties", property_no_deny, addresses),
         B("settings", setting_bind), B("settings", setting_environment), B("settings", setting_restart),
-        B("settings", setting_failure), B("settings", setting_user), B("settings", setting_group), B("settings", setting_context),
-        B("settings", setting_devices), B("settings", setting_stop), B("settings", setting_nameless),
+        B("settings", setting_failure), B("settings", setting_user), B("settings", setting_group),
+        B("settings", setting_context), B("settings", setting_devices), B("settings", setting_stop),
+        B("settings", setting_nameless),
 };
+/* clang-format on */
 
 static bool says(char *const *broken_list, const char *promise)
 {
@@ -417,7 +436,8 @@ static void test_each_break(void **state)
                 if (fixture_verify(&f, &verified, &wrong) != 1)
                         fail_msg("%s went unnoticed", breaks[i].what);
                 if (!says(wrong, breaks[i].promise))
-                        fail_msg("%s was noticed by \"%s\", not by %s", breaks[i].what, wrong[0], breaks[i].promise);
+                        fail_msg("%s was noticed by \"%s\", not by %s", breaks[i].what, wrong[0],
+                                        breaks[i].promise);
                 assert_false(strv_contains(verified, breaks[i].promise));
                 fixture_done(&f);
         }

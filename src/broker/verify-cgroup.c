@@ -11,8 +11,8 @@
 #include "broker/bus-props.h"
 #include "broker/verify.h"
 
-/* What the kernel was really told about the unit's cgroup, in the hierarchy that has the controller. A limit of a parent counts
- * as well: the tightest one is in force. */
+/* What the kernel was really told about the unit's cgroup, in the hierarchy that has the controller. A limit
+ * of a parent counts as well: the tightest one is in force. */
 
 #define FILE_MAX 4096u
 #define UNLIMITED UINT64_MAX
@@ -74,7 +74,8 @@ static int tightest(const char *root, const char *control_group, const char *fil
         return 0;
 }
 
-static int at_most(const VerifyInput *in, const char *v1_root, const char *v1_file, const char *file, uint64_t wanted, Buf *why)
+static int at_most(const VerifyInput *in, const char *v1_root, const char *v1_file, const char *file,
+                uint64_t wanted, Buf *why)
 {
         const char *name = v1_root ? v1_file : file;
         uint64_t v;
@@ -86,8 +87,9 @@ static int at_most(const VerifyInput *in, const char *v1_root, const char *v1_fi
                 return r;
         if (v == UNLIMITED)
                 return broken(why, "%s is unlimited instead of %llu", name, (unsigned long long) wanted);
-        return v <= wanted ? 0 :
-                        broken(why, "%s is %llu instead of %llu", name, (unsigned long long) v, (unsigned long long) wanted);
+        return v <= wanted ? 0
+                           : broken(why, "%s is %llu instead of %llu", name, (unsigned long long) v,
+                                             (unsigned long long) wanted);
 }
 
 int verify_memory_limit(const VerifyInput *in, Buf *why)
@@ -95,7 +97,9 @@ int verify_memory_limit(const VerifyInput *in, Buf *why)
         uint64_t wanted;
         int r = sent_number(in, "MemoryMax", &wanted);
 
-        return r < 0 ? r : at_most(in, in->host->cgroup_root_memory, "memory.limit_in_bytes", "memory.max", wanted, why);
+        return r < 0 ? r
+                     : at_most(in, in->host->cgroup_root_memory, "memory.limit_in_bytes", "memory.max",
+                                       wanted, why);
 }
 
 int verify_swap_limit(const VerifyInput *in, Buf *why)
@@ -115,7 +119,9 @@ int verify_swap_limit(const VerifyInput *in, Buf *why)
         r = tightest(v1, in->control_group, "memory.memsw.limit_in_bytes", &v);
         if (r < 0)
                 return broken(why, "this host has swap, and its cgroup v1 does not count it");
-        return v <= memory ? 0 : broken(why, "memory.memsw.limit_in_bytes does not hold memory and swap to the memory limit");
+        return v <= memory ? 0
+                           : broken(why, "memory.memsw.limit_in_bytes does not hold memory and swap to the "
+                                         "memory limit");
 }
 
 int verify_tasks_limit(const VerifyInput *in, Buf *why)
@@ -172,15 +178,19 @@ int verify_cpu_limit(const VerifyInput *in, Buf *why)
                 return r;
         r = cpu_quota(in, &quota, &period);
         if (r == -ENOENT || r == -ENODEV)
-                return broken(why, "the unit's cgroup has no processor limit: the controller is not in force");
+                return broken(why,
+                                "the unit's cgroup has no processor limit: the controller is not in force");
         if (r < 0)
                 return r;
-        if (quota == UNLIMITED || period == 0 || __builtin_mul_overflow(quota, UINT64_C(1000000), &per_second))
+        if (quota == UNLIMITED || period == 0 ||
+                        __builtin_mul_overflow(quota, UINT64_C(1000000), &per_second))
                 return broken(why, "processor time is not limited");
         per_second /= period;
         /* The kernel takes no quota below a millisecond, and systemd rounds. */
-        return per_second <= wanted + wanted / 100 + 10000 ? 0 :
-                        broken(why, "%llu µs a second instead of %llu", (unsigned long long) per_second, (unsigned long long) wanted);
+        return per_second <= wanted + wanted / 100 + 10000 ? 0
+                                                           : broken(why, "%llu µs a second instead of %llu",
+                                                                             (unsigned long long) per_second,
+                                                                             (unsigned long long) wanted);
 }
 
 int verify_io_weight(const VerifyInput *in, Buf *why)
@@ -200,9 +210,11 @@ int verify_io_weight(const VerifyInput *in, Buf *why)
                         continue;
                 if (parse_u64(startswith(text, "default ") ? text + strlen("default ") : text, &v) < 0)
                         return -EBADMSG;
-                /* The older scales have other ends, but the same middle: 100, or 500 in v1, is the default. */
-                return v <= (v1 ? MAX2(wanted * 5, (uint64_t) 10) : MAX2(wanted, (uint64_t) 1)) ? 0 :
-                                broken(why, "%s is %llu", files[i], (unsigned long long) v);
+                /* The older scales have other ends, but the same middle: 100, or 500 in v1, is the default.
+                 */
+                return v <= (v1 ? MAX2(wanted * 5, (uint64_t) 10) : MAX2(wanted, (uint64_t) 1))
+                                       ? 0
+                                       : broken(why, "%s is %llu", files[i], (unsigned long long) v);
         }
         return broken(why, "the unit's cgroup has no weight for disk time: the controller is not in force");
 }
@@ -219,7 +231,8 @@ int verify_oom_group(const VerifyInput *in, Buf *why)
         return streq(text, "1") ? 0 : broken(why, "memory.oom.group is %s", text);
 }
 
-/* "HIERARCHY:CONTROLLERS:PATH" lines; every hierarchy that limits something must have the process in the unit's group. */
+/* "HIERARCHY:CONTROLLERS:PATH" lines; every hierarchy that limits something must have the process in the
+ * unit's group. */
 int verify_cgroup(const VerifyInput *in, Buf *why)
 {
         const HostFacts *h = in->host;
@@ -227,16 +240,20 @@ int verify_cgroup(const VerifyInput *in, Buf *why)
                 const char *controller;
                 bool wanted;
         } rows[] = {
-                { "", h->cgroup_root_unified != NULL }, { "memory", h->cgroup_root_memory != NULL },
-                { "pids", h->cgroup_root_pids != NULL }, { "cpu", h->cgroup_root_cpu != NULL },
+                { "", h->cgroup_root_unified != NULL },
+                { "memory", h->cgroup_root_memory != NULL },
+                { "pids", h->cgroup_root_pids != NULL },
+                { "cpu", h->cgroup_root_cpu != NULL },
         };
         int r = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 bool found = false;
 
-                for (const char *line = in->attest->cgroup; rows[i].wanted && *line; line += strcspn(line, "\n"), line += *line == '\n') {
-                        const char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+                for (const char *line = in->attest->cgroup; rows[i].wanted && *line;
+                                line += strcspn(line, "\n"), line += *line == '\n') {
+                        const char *controllers = strchr(line, ':'),
+                                   *path = controllers ? strchr(controllers + 1, ':') : NULL;
                         _cleanup_free_ char *list = NULL;
                         size_t n = strcspn(line, "\n"), length = strlen(in->control_group);
 
@@ -247,11 +264,12 @@ int verify_cgroup(const VerifyInput *in, Buf *why)
                                 return -ENOMEM;
                         if (!*rows[i].controller ? *list != 0 : !has_mount_option(list, rows[i].controller))
                                 continue;
-                        found = (size_t) (line + n - path - 1) == length && memcmp(path + 1, in->control_group, length) == 0;
+                        found = (size_t) (line + n - path - 1) == length &&
+                                memcmp(path + 1, in->control_group, length) == 0;
                 }
                 if (rows[i].wanted && !found)
                         r = broken(why, "it is not in %s of the %s hierarchy", in->control_group,
-                                *rows[i].controller ? rows[i].controller : "unified");
+                                        *rows[i].controller ? rows[i].controller : "unified");
         }
         return r;
 }
@@ -265,7 +283,8 @@ static int programs_on_unit(const VerifyInput *in, unsigned attach_type)
 
         if (!in->host->cgroup_root_unified)
                 return -ENODEV;
-        if (snprintf(path, sizeof(path), "%s%s", in->host->cgroup_root_unified, in->control_group) >= (int) sizeof(path))
+        if (snprintf(path, sizeof(path), "%s%s", in->host->cgroup_root_unified, in->control_group) >=
+                        (int) sizeof(path))
                 return -ENAMETOOLONG;
         fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
@@ -308,7 +327,8 @@ static bool prefix_holds(const char *prefix, uint32_t address)
         struct in_addr a;
         uint64_t length;
 
-        if (!slash || (size_t) (slash - prefix) >= sizeof(text) || parse_u64(slash + 1, &length) < 0 || length > 32)
+        if (!slash || (size_t) (slash - prefix) >= sizeof(text) || parse_u64(slash + 1, &length) < 0 ||
+                        length > 32)
                 return false;
         memcpy(text, prefix, (size_t) (slash - prefix));
         text[slash - prefix] = 0;
@@ -331,7 +351,9 @@ static int slice_allows_nothing(sd_bus_message *properties, const char *slice, B
         allow = bus_props_find(&props, "IPAddressAllow");
         if (!allow)
                 return broken(why, "%s says nothing about IPAddressAllow=", slice);
-        return strv_length(allow->items) == 0 ? 0 : broken(why, "%s has IPAddressAllow=, which opens its units", slice);
+        return strv_length(allow->items) == 0
+                               ? 0
+                               : broken(why, "%s has IPAddressAllow=, which opens its units", slice);
 }
 
 /* PID 1 attaches it, and says nothing where it cannot. That it is ours is what "properties" reads back. */
@@ -348,11 +370,12 @@ int verify_loopback_filter(const VerifyInput *in, Buf *why)
         return r < 0 ? r : verdict | r;
 }
 
-/* Beside the programs that are attached: what they do, on a way that every host has (loopback), and to the metadata service, which
- * a host without routes cannot show. */
+/* Beside the programs that are attached: what they do, on a way that every host has (loopback), and to the
+ * metadata service, which a host without routes cannot show. */
 int verify_address_filter(const VerifyInput *in, Buf *why)
 {
-        /* A dropped connection attempt is seen as EPERM by some kernels, by others as silence; loopback has no other silence. */
+        /* A dropped connection attempt is seen as EPERM by some kernels, by others as silence; loopback has
+         * no other silence. */
         static const int denied[] = { EPERM, EACCES, ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, EAFNOSUPPORT };
         const UnitProp *allow = unit_props_find(in->sent, "IPAddressAllow");
         const struct {

@@ -23,7 +23,8 @@ static int four_ids(const char *what, const uint32_t id[static 4], uint32_t peer
                 if (id[i] != id[0])
                         return broken(why, "%ss differ: %u %u %u %u", what, id[0], id[1], id[2], id[3]);
         if (!id_is_dynamic(id[0]))
-                return broken(why, "%s %u is not in the dynamic range %u-%u", what, id[0], DYNAMIC_UID_MIN, DYNAMIC_UID_MAX);
+                return broken(why, "%s %u is not in the dynamic range %u-%u", what, id[0], DYNAMIC_UID_MIN,
+                                DYNAMIC_UID_MAX);
         if (id[0] != peer)
                 return broken(why, "%s %u reported, the kernel says %u", what, id[0], peer);
         return 0;
@@ -50,15 +51,18 @@ int verify_capabilities(const VerifyInput *in, Buf *why)
                 const char *name;
                 uint64_t set;
         } sets[] = {
-                { "inheritable", in->attest->cap_inheritable }, { "permitted", in->attest->cap_permitted },
-                { "effective", in->attest->cap_effective },     { "bounding", in->attest->cap_bounding },
+                { "inheritable", in->attest->cap_inheritable },
+                { "permitted", in->attest->cap_permitted },
+                { "effective", in->attest->cap_effective },
+                { "bounding", in->attest->cap_bounding },
                 { "ambient", in->attest->cap_ambient },
         };
         int r = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(sets); i++)
                 if (sets[i].set != 0)
-                        r = broken(why, "%s set is %#llx instead of empty", sets[i].name, (unsigned long long) sets[i].set);
+                        r = broken(why, "%s set is %#llx instead of empty", sets[i].name,
+                                        (unsigned long long) sets[i].set);
         return r;
 }
 
@@ -74,16 +78,20 @@ int verify_securebits(const VerifyInput *in, Buf *why)
 
         if (r < 0)
                 return r;
-        return (in->attest->securebits & wanted) == wanted ? 0 :
-                        broken(why, "%#x instead of %#llx", in->attest->securebits, (unsigned long long) wanted);
+        return (in->attest->securebits & wanted) == wanted
+                               ? 0
+                               : broken(why, "%#x instead of %#llx", in->attest->securebits,
+                                                 (unsigned long long) wanted);
 }
 
-/* Each of these settings loads a filter of its own; a kernel or an architecture that PID 1 skipped shows as a smaller count. */
+/* Each of these settings loads a filter of its own; a kernel or an architecture that PID 1 skipped shows as
+ * a smaller count. */
 int verify_seccomp(const VerifyInput *in, Buf *why)
 {
-        static const char *const settings[] = { "ProtectClock", "ProtectKernelModules", "ProtectKernelLogs", "ProtectHostname",
-                "RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "LockPersonality",
-                "MemoryDenyWriteExecute", "SystemCallArchitectures", "SystemCallFilter" };
+        static const char *const settings[] = { "ProtectClock", "ProtectKernelModules", "ProtectKernelLogs",
+                "ProtectHostname", "RestrictAddressFamilies", "RestrictNamespaces", "RestrictRealtime",
+                "RestrictSUIDSGID", "LockPersonality", "MemoryDenyWriteExecute", "SystemCallArchitectures",
+                "SystemCallFilter" };
         uint32_t wanted = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(settings); i++)
@@ -117,7 +125,9 @@ int probe_must_fail(const VerifyInput *in, AttestProbe probe, const int *allowed
         for (size_t i = 0; i < n_allowed; i++)
                 if (allowed[i] == result)
                         return 0;
-        return n_allowed == 0 ? 0 : broken(why, "%s fails with the wrong error: %s", attest_probe_names[probe], strerror(result));
+        return n_allowed == 0 ? 0
+                              : broken(why, "%s fails with the wrong error: %s", attest_probe_names[probe],
+                                                strerror(result));
 }
 
 int verify_escalation(const VerifyInput *in, Buf *why)
@@ -135,7 +145,8 @@ int verify_write_execute(const VerifyInput *in, Buf *why)
         return probe_must_fail(in, PROBE_MPROTECT_EXEC, NULL, 0, why);
 }
 
-/* The description is "TYPE;UID;GID;PERM;NAME". Where the filter refuses keyctl() already, it is refused to the workload as well. */
+/* The description is "TYPE;UID;GID;PERM;NAME". Where the filter refuses keyctl() already, it is refused to
+ * the workload as well. */
 int verify_keyring(const VerifyInput *in, Buf *why)
 {
         _cleanup_free_ char *shown = NULL;
@@ -143,7 +154,9 @@ int verify_keyring(const VerifyInput *in, Buf *why)
         unsigned uid;
 
         if (a->keyring_error == EPERM || a->keyring_error == ENOSYS || a->keyring_error == EACCES)
-                return a->seccomp_mode == SECCOMP_MODE_FILTER ? 0 : broken(why, "it is not described, and not by a filter");
+                return a->seccomp_mode == SECCOMP_MODE_FILTER
+                                       ? 0
+                                       : broken(why, "it is not described, and not by a filter");
         if (a->keyring_error != 0)
                 return broken(why, "it cannot be described: %s", strerror(a->keyring_error));
         shown = escape_for_display(a->keyring, strlen(a->keyring), 200);
@@ -160,9 +173,14 @@ static const struct {
         const char *name;
         int resource;
 } limits[] = {
-        { "LimitNOFILE", RLIMIT_NOFILE },         { "LimitFSIZE", RLIMIT_FSIZE },       { "LimitCORE", RLIMIT_CORE },
-        { "LimitMEMLOCK", RLIMIT_MEMLOCK },       { "LimitMSGQUEUE", RLIMIT_MSGQUEUE }, { "LimitSIGPENDING", RLIMIT_SIGPENDING },
-        { "LimitRTPRIO", RLIMIT_RTPRIO },         { "LimitNICE", RLIMIT_NICE },
+        { "LimitNOFILE", RLIMIT_NOFILE },
+        { "LimitFSIZE", RLIMIT_FSIZE },
+        { "LimitCORE", RLIMIT_CORE },
+        { "LimitMEMLOCK", RLIMIT_MEMLOCK },
+        { "LimitMSGQUEUE", RLIMIT_MSGQUEUE },
+        { "LimitSIGPENDING", RLIMIT_SIGPENDING },
+        { "LimitRTPRIO", RLIMIT_RTPRIO },
+        { "LimitNICE", RLIMIT_NICE },
 };
 
 int verify_resource_limits(const VerifyInput *in, Buf *why)
@@ -181,8 +199,9 @@ int verify_resource_limits(const VerifyInput *in, Buf *why)
                 if (!found)
                         r = broken(why, "%s is not reported", limits[i].name);
                 else if (found->soft > wanted || found->hard > wanted)
-                        r = broken(why, "%s is %llu:%llu instead of %llu", limits[i].name, (unsigned long long) found->soft,
-                                (unsigned long long) found->hard, (unsigned long long) wanted);
+                        r = broken(why, "%s is %llu:%llu instead of %llu", limits[i].name,
+                                        (unsigned long long) found->soft, (unsigned long long) found->hard,
+                                        (unsigned long long) wanted);
         }
         return r;
 }
@@ -194,8 +213,10 @@ int verify_umask(const VerifyInput *in, Buf *why)
 
         if (r < 0)
                 return r;
-        return (in->attest->umask & wanted) == wanted ? 0 :
-                        broken(why, "%04o instead of %04llo", in->attest->umask, (unsigned long long) wanted);
+        return (in->attest->umask & wanted) == wanted
+                               ? 0
+                               : broken(why, "%04o instead of %04llo", in->attest->umask,
+                                                 (unsigned long long) wanted);
 }
 
 int verify_oom_score(const VerifyInput *in, Buf *why)
@@ -205,16 +226,19 @@ int verify_oom_score(const VerifyInput *in, Buf *why)
 
         if (r < 0)
                 return r;
-        return in->attest->oom_score_adj >= (int32_t) wanted ? 0 :
-                        broken(why, "%i instead of %i", in->attest->oom_score_adj, (int32_t) wanted);
+        return in->attest->oom_score_adj >= (int32_t) wanted
+                               ? 0
+                               : broken(why, "%i instead of %i", in->attest->oom_score_adj,
+                                                 (int32_t) wanted);
 }
 
-/* The workload never sees this environment: the shim replaces it. What could make a static program misbehave is a broken
- * promise; what the unit itself sets is seen in promise "settings". */
+/* The workload never sees this environment: the shim replaces it. What could make a static program misbehave
+ * is a broken promise; what the unit itself sets is seen in promise "settings". */
 int verify_environment(const VerifyInput *in, Buf *why)
 {
-        static const char *const prefixes[] = { "LD_", "GLIBC_", "MALLOC_", "GCONV_", "LOCPATH=", "NLSPATH=", "RES_OPTIONS=",
-                "LISTEN_", "NOTIFY_SOCKET=", "CREDENTIALS_DIRECTORY=", "FDSTORE=" };
+        static const char *const prefixes[] = { "LD_", "GLIBC_", "MALLOC_", "GCONV_",
+                "LOCPATH=", "NLSPATH=", "RES_OPTIONS=", "LISTEN_",
+                "NOTIFY_SOCKET=", "CREDENTIALS_DIRECTORY=", "FDSTORE=" };
         int r = 0;
 
         STRV_FOREACH(i, in->attest->environ_)

@@ -28,7 +28,8 @@ static void unescape(char *s)
 
         for (; *s; s++, to++) {
                 *to = *s;
-                if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+                if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' && s[2] <= '7' &&
+                                s[3] >= '0' && s[3] <= '7') {
                         *to = (char) ((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
                         s += 3;
                 }
@@ -61,8 +62,11 @@ static int mount_next(const char **line, Mount *ret)
         if (dash + 3 >= n)
                 return -EBADMSG;
         m = (Mount){
-                .root = strdup(words[3]), .target = strdup(words[4]), .options = strdup(words[5]),
-                .type = strdup(words[dash + 1]), .super = strdup(words[dash + 3]),
+                .root = strdup(words[3]),
+                .target = strdup(words[4]),
+                .options = strdup(words[5]),
+                .type = strdup(words[dash + 1]),
+                .super = strdup(words[dash + 3]),
         };
         if (!m.root || !m.target || !m.options || !m.type || !m.super) {
                 mount_done(&m);
@@ -84,7 +88,8 @@ bool has_mount_option(const char *options, const char *option)
         return false;
 }
 
-int mountinfo_find(const char *mountinfo, const char *path, char **ret_type, char **ret_options, char **ret_super)
+int mountinfo_find(const char *mountinfo, const char *path, char **ret_type, char **ret_options,
+                char **ret_super)
 {
         _cleanup_(mount_done) Mount found = {};
         const char *line = mountinfo;
@@ -129,8 +134,8 @@ static bool beneath(const char *path, const char *directory)
         return rest && (*rest == 0 || *rest == '/');
 }
 
-/* Mount points of systemd's making, all read-only but those with a type: these are file systems that hold nothing of the
- * host's, of exactly that type and mounted from their top. */
+/* Mount points of systemd's making, all read-only but those with a type: these are file systems that hold
+ * nothing of the host's, of exactly that type and mounted from their top. */
 static const struct {
         const char *path;
         const char *writable_type;
@@ -149,7 +154,8 @@ static const struct {
         { "/proc/sys/fs/binfmt_misc", "autofs", false },
         { "/run", NULL, false },
         { "/run/systemd/incoming", NULL, false },
-        { "/run/host/.os-release-stage", NULL, false }, /* 255 and later: the host's os-release, which /usr shows anyhow */
+        { "/run/host/.os-release-stage", NULL,
+                        false }, /* 255 and later: the host's os-release, which /usr shows anyhow */
         { "/run/user", NULL, false },
         { "/sys", NULL, false },
         { "/root", NULL, false },
@@ -174,7 +180,8 @@ static bool mount_is_expected(const VerifyInput *in, const Mount *m)
                 if (known[i].writable_type && writable_as_known(m, known[i].path, known[i].writable_type))
                         return true;
                 if (read_only && !known[i].writable_type &&
-                        (streq(m->target, known[i].path) || (known[i].below && beneath(m->target, known[i].path))))
+                                (streq(m->target, known[i].path) ||
+                                                (known[i].below && beneath(m->target, known[i].path))))
                         return true;
         }
         for (size_t i = 0; read_only && binds && binds->l && binds->l[i]; i += 2)

@@ -9,7 +9,8 @@
 #include "broker/bus-props.h"
 #include "broker/verify.h"
 
-/* The process behind the kernel's word for who sent the report (SCM_CREDENTIALS), in the broker's own /proc. */
+/* The process behind the kernel's word for who sent the report (SCM_CREDENTIALS), in the broker's own /proc.
+ */
 
 #define STATUS_MAX (64u * 1024)
 #define CMDLINE_MAX (64u * 1024)
@@ -18,7 +19,8 @@ static int read_proc(const VerifyInput *in, const char *file, size_t max, char *
 {
         char path[PATH_MAX];
 
-        snprintf(path, sizeof(path), "%s/%i/%s", in->host->proc ? in->host->proc : "/proc", (int) in->peer.pid, file);
+        snprintf(path, sizeof(path), "%s/%i/%s", in->host->proc ? in->host->proc : "/proc",
+                        (int) in->peer.pid, file);
         return read_file(path, max, ret, ret_size);
 }
 
@@ -47,7 +49,9 @@ static int status_equals(const char *status, const char *name, const char *wante
                 return broken(why, "/proc has no %s", name);
         if (r < 0)
                 return r;
-        return streq(value, wanted) ? 0 : broken(why, "%s is \"%s\" from outside, \"%s\" was reported", name, value, wanted);
+        return streq(value, wanted) ? 0
+                                    : broken(why, "%s is \"%s\" from outside, \"%s\" was reported", name,
+                                                      value, wanted);
 }
 
 static int compare_status(const VerifyInput *in, Buf *why)
@@ -58,8 +62,11 @@ static int compare_status(const VerifyInput *in, Buf *why)
                 const char *name;
                 uint64_t set;
         } sets[] = {
-                { "CapInh", a->cap_inheritable }, { "CapPrm", a->cap_permitted }, { "CapEff", a->cap_effective },
-                { "CapBnd", a->cap_bounding },    { "CapAmb", a->cap_ambient },
+                { "CapInh", a->cap_inheritable },
+                { "CapPrm", a->cap_permitted },
+                { "CapEff", a->cap_effective },
+                { "CapBnd", a->cap_bounding },
+                { "CapAmb", a->cap_ambient },
         };
         _cleanup_free_ char *status = NULL;
         int r = read_proc(in, "status", STATUS_MAX, &status, NULL), verdict = 0;
@@ -80,7 +87,8 @@ static int compare_status(const VerifyInput *in, Buf *why)
                 verdict |= status_equals(status, sets[i].name, text, why);
         }
         /* IgnoreSIGPIPE=no: a workload must not start with signals ignored. */
-        return in->context->scope ? verdict : verdict | status_equals(status, "SigIgn", "0000000000000000", why);
+        return in->context->scope ? verdict
+                                  : verdict | status_equals(status, "SigIgn", "0000000000000000", why);
 }
 
 static int compare_namespaces(const VerifyInput *in, Buf *why)
@@ -91,12 +99,13 @@ static int compare_namespaces(const VerifyInput *in, Buf *why)
                 char path[PATH_MAX];
                 struct stat st;
 
-                snprintf(path, sizeof(path), "%s/%i/ns/%s", in->host->proc ? in->host->proc : "/proc", (int) in->peer.pid,
-                        attest_ns_names[i]);
+                snprintf(path, sizeof(path), "%s/%i/ns/%s", in->host->proc ? in->host->proc : "/proc",
+                                (int) in->peer.pid, attest_ns_names[i]);
                 if (stat(path, &st) < 0)
                         return -errno;
                 if (st.st_ino != in->attest->ns[i])
-                        verdict = broken(why, "its %s namespace is another one from outside", attest_ns_names[i]);
+                        verdict = broken(why, "its %s namespace is another one from outside",
+                                        attest_ns_names[i]);
         }
         return verdict;
 }
@@ -118,7 +127,9 @@ static int compare_cmdline(const VerifyInput *in, Buf *why)
         r = read_proc(in, "cmdline", CMDLINE_MAX, &text, &n);
         if (r < 0)
                 return r;
-        return n == wanted.size && memcmp(text, wanted.data, n) == 0 ? 0 : broken(why, "it does not run what the unit starts");
+        return n == wanted.size && memcmp(text, wanted.data, n) == 0
+                               ? 0
+                               : broken(why, "it does not run what the unit starts");
 }
 
 static int compare_main_pid(const VerifyInput *in, Buf *why)
@@ -129,18 +140,21 @@ static int compare_main_pid(const VerifyInput *in, Buf *why)
         if (!main_pid) /* a scope has none; promise "cgroup" ties the process to it */
                 return in->context->scope ? 0 : broken(why, "PID 1 names no main process");
         snprintf(text, sizeof(text), "%i", (int) in->peer.pid);
-        return strv_length(main_pid->items) == 1 && streq(main_pid->items[0], text) ? 0 :
-                        broken(why, "the report came from %s, which is not the unit's main process", text);
+        return strv_length(main_pid->items) == 1 && streq(main_pid->items[0], text)
+                               ? 0
+                               : broken(why, "the report came from %s, which is not the unit's main process",
+                                                 text);
 }
 
 int verify_process(const VerifyInput *in, Buf *why)
 {
-        static int (*const steps[])(const VerifyInput *in, Buf *why) = { compare_status, compare_namespaces, compare_cmdline,
-                compare_main_pid };
+        static int (*const steps[])(const VerifyInput *in, Buf *why) = { compare_status, compare_namespaces,
+                compare_cmdline, compare_main_pid };
         int verdict = 0;
 
         if (in->attest->pid != in->peer.pid)
-                return broken(why, "pid %i reported, the kernel says %i", in->attest->pid, (int) in->peer.pid);
+                return broken(why, "pid %i reported, the kernel says %i", in->attest->pid,
+                                (int) in->peer.pid);
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 int r = steps[i](in, why);
 

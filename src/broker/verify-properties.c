@@ -7,8 +7,8 @@
 #include "broker/bus-props.h"
 #include "broker/verify.h"
 
-/* The unit's settings as PID 1 has them: drop-ins of the host are parsed for transient units too. One that tightens is the
- * administrator's right; one that loosens breaks the promise. */
+/* The unit's settings as PID 1 has them: drop-ins of the host are parsed for transient units too. One that
+ * tightens is the administrator's right; one that loosens breaks the promise. */
 
 typedef enum Comparison {
         COMPARE_EQUAL,    /* exactly, or as a set */
@@ -55,18 +55,19 @@ static const struct {
         { "ExecStartEx", COMPARE_PREFIX },
 };
 
-/* What systemd puts into every allow-list: its group @default, of all versions. None of them opens anything. */
-static const char *const syscalls_always[] = {
-        "arch_prctl", "brk", "cacheflush", "clock_getres", "clock_getres_time64", "clock_gettime", "clock_gettime64",
-        "clock_nanosleep", "clock_nanosleep_time64", "execve", "exit", "exit_group", "futex", "futex_time64", "futex_waitv",
-        "futex_wake", "futex_wait", "futex_requeue", "get_robust_list", "get_thread_area", "getegid", "getegid32", "geteuid",
-        "geteuid32", "getgid", "getgid32", "getgroups", "getgroups32", "getpgid", "getpgrp", "getpid", "getppid", "getrandom",
-        "getresgid", "getresgid32", "getresuid", "getresuid32", "getrlimit", "getsid", "gettid", "gettimeofday", "getuid",
-        "getuid32", "lsm_get_self_attr", "lsm_list_modules", "map_shadow_stack", "membarrier", "mmap", "mmap2", "mprotect", "mseal", "munmap", "nanosleep", "pause",
-        "prlimit64", "restart_syscall", "riscv_flush_icache", "riscv_hwprobe", "rseq", "rt_sigreturn", "sched_getaffinity",
-        "sched_yield", "set_robust_list", "set_thread_area", "set_tid_address", "set_tls", "sigreturn", "time", "ugetrlimit",
-        "uretprobe",
-};
+/* What systemd puts into every allow-list: its group @default, of all versions. None of them opens anything.
+ */
+static const char *const syscalls_always[] = { "arch_prctl", "brk", "cacheflush", "clock_getres",
+        "clock_getres_time64", "clock_gettime", "clock_gettime64", "clock_nanosleep",
+        "clock_nanosleep_time64", "execve", "exit", "exit_group", "futex", "futex_time64", "futex_waitv",
+        "futex_wake", "futex_wait", "futex_requeue", "get_robust_list", "get_thread_area", "getegid",
+        "getegid32", "geteuid", "geteuid32", "getgid", "getgid32", "getgroups", "getgroups32", "getpgid",
+        "getpgrp", "getpid", "getppid", "getrandom", "getresgid", "getresgid32", "getresuid", "getresuid32",
+        "getrlimit", "getsid", "gettid", "gettimeofday", "getuid", "getuid32", "lsm_get_self_attr",
+        "lsm_list_modules", "map_shadow_stack", "membarrier", "mmap", "mmap2", "mprotect", "mseal", "munmap",
+        "nanosleep", "pause", "prlimit64", "restart_syscall", "riscv_flush_icache", "riscv_hwprobe", "rseq",
+        "rt_sigreturn", "sched_getaffinity", "sched_yield", "set_robust_list", "set_thread_area",
+        "set_tid_address", "set_tls", "sigreturn", "time", "ugetrlimit", "uretprobe" };
 
 static bool always_allowed(const char *name)
 {
@@ -159,7 +160,6 @@ static int holds(Comparison comparison, char *const *is, char *const *sent)
         return false;
 }
 
-
 static int shown(char *const *items, char **ret)
 {
         _cleanup_free_ char *text = strv_join(items, " ");
@@ -210,45 +210,52 @@ int verify_properties(const VerifyInput *in, Buf *why)
 
 /* ---- what was not sent */
 
-/* Settings that must be empty (zero, no), or have the one value, where we did not set them ourselves. A version of systemd that
- * does not have one cannot be given it. */
-static const struct {
-        const char *name;
-        const char *value; /* NULL: empty */
-} settings[] = {
+/* Settings that must be empty (zero, no) where we did not set them ourselves. A version of systemd that does
+ * not have one cannot be given it. */
+static const char *const empty[] = {
         /* Other programs, before, beside or after ours; some of them outside the sandbox. */
-        { "ExecCondition", NULL }, { "ExecConditionEx", NULL }, { "ExecStartPre", NULL }, { "ExecStartPreEx", NULL },
-        { "ExecStartPost", NULL }, { "ExecStartPostEx", NULL }, { "ExecReload", NULL }, { "ExecReloadEx", NULL },
-        { "ExecReloadPost", NULL }, { "ExecReloadPostEx", NULL }, { "ExecStop", NULL }, { "ExecStopEx", NULL },
-        { "ExecStopPost", NULL }, { "ExecStopPostEx", NULL }, { "OnFailure", NULL }, { "OnSuccess", NULL }, { "Upholds", NULL },
-        { "ExecSearchPath", NULL }, { "RootDirectoryStartOnly", NULL }, { "PIDFile", NULL }, { "BusName", NULL },
-        { "USBFunctionDescriptors", NULL }, { "USBFunctionStrings", NULL }, { "PAMName", NULL },
+        "ExecCondition", "ExecConditionEx", "ExecStartPre", "ExecStartPreEx", "ExecStartPost",
+        "ExecStartPostEx", "ExecReload", "ExecReloadEx", "ExecReloadPost", "ExecReloadPostEx", "ExecStop",
+        "ExecStopEx", "ExecStopPost", "ExecStopPostEx", "OnFailure", "OnSuccess", "Upholds",
+        "ExecSearchPath", "RootDirectoryStartOnly", "PIDFile", "BusName", "USBFunctionDescriptors",
+        "USBFunctionStrings", "PAMName",
         /* Data that is handed in. */
-        { "Environment", NULL }, { "EnvironmentFiles", NULL }, { "PassEnvironment", NULL }, { "LoadCredential", NULL },
-        { "LoadCredentialEncrypted", NULL }, { "SetCredential", NULL }, { "SetCredentialEncrypted", NULL },
-        { "ImportCredential", NULL }, { "ImportCredentialEx", NULL }, { "OpenFile", NULL }, { "StandardInputData", NULL },
-        { "FileDescriptorStoreMax", NULL }, { "ExtraFileDescriptorNames", NULL }, { "TTYPath", NULL },
+        "Environment", "EnvironmentFiles", "PassEnvironment", "LoadCredential", "LoadCredentialEncrypted",
+        "SetCredential", "SetCredentialEncrypted", "ImportCredential", "ImportCredentialEx", "OpenFile",
+        "StandardInputData", "FileDescriptorStoreMax", "ExtraFileDescriptorNames", "TTYPath",
         /* Files. */
-        { "BindPaths", NULL }, { "ReadWritePaths", NULL }, { "ExecPaths", NULL }, { "MountImages", NULL },
-        { "ExtensionImages", NULL }, { "ExtensionDirectories", NULL }, { "RootImage", NULL }, { "RootHash", NULL },
-        { "RootHashPath", NULL }, { "RootVerity", NULL }, { "RootMStack", NULL }, { "RootEphemeral", NULL },
-        { "WorkingDirectory", NULL }, { "MountFlags", NULL }, { "RuntimeDirectory", NULL }, { "StateDirectory", NULL },
-        { "CacheDirectory", NULL }, { "LogsDirectory", NULL }, { "ConfigurationDirectory", NULL },
+        "BindPaths", "ReadWritePaths", "ExecPaths", "MountImages", "ExtensionImages", "ExtensionDirectories",
+        "RootImage", "RootHash", "RootHashPath", "RootVerity", "RootMStack", "RootEphemeral",
+        "WorkingDirectory", "MountFlags", "RuntimeDirectory", "StateDirectory", "CacheDirectory",
+        "LogsDirectory", "ConfigurationDirectory",
         /* Who it is. */
-        { "SupplementaryGroups", NULL }, { "SELinuxContext", NULL }, { "AppArmorProfile", NULL }, { "SmackProcessLabel", NULL },
-        { "Personality", NULL },
+        "SupplementaryGroups", "SELinuxContext", "AppArmorProfile", "SmackProcessLabel", "Personality",
         /* Namespaces and network. */
-        { "JoinsNamespaceOf", NULL }, { "NetworkNamespacePath", NULL }, { "IPCNamespacePath", NULL },
-        { "UserNamespacePath", NULL }, { "LogNamespace", NULL }, { "DelegateNamespaces", NULL }, { "IPAddressAllow", NULL },
-        { "BPFProgram", NULL }, { "PrivatePIDs", "no" },
+        "JoinsNamespaceOf", "NetworkNamespacePath", "IPCNamespacePath", "UserNamespacePath", "LogNamespace",
+        "DelegateNamespaces", "IPAddressAllow", "BPFProgram",
         /* cgroup, scheduling. */
-        { "Delegate", NULL }, { "DelegateControllers", NULL }, { "DelegateSubgroup", NULL }, { "CPUSchedulingPolicy", NULL },
-        { "CPUSchedulingPriority", NULL }, { "CoredumpReceive", NULL }, { "MemoryMin", NULL }, { "MemoryLow", NULL },
+        "Delegate", "DelegateControllers", "DelegateSubgroup", "CPUSchedulingPolicy",
+        "CPUSchedulingPriority", "CoredumpReceive", "MemoryMin", "MemoryLow",
         /* How it lives and ends. */
-        { "Restart", "no" }, { "ExitType", "main" }, { "RemainAfterExit", NULL }, { "WatchdogUSec", NULL },
-        { "RuntimeRandomizedExtraUSec", NULL }, { "SurviveFinalKillSignal", NULL }, { "RefuseManualStop", NULL },
-        { "SendSIGKILL", "1" }, { "FinalKillSignal", "9" }, { "FailureAction", "none" }, { "SuccessAction", "none" },
-        { "JobTimeoutAction", "none" }, { "StartLimitAction", "none" }, { "RemoveIPC", "1" }, { "Transient", "1" },
+        "RemainAfterExit", "WatchdogUSec", "RuntimeRandomizedExtraUSec", "SurviveFinalKillSignal",
+        "RefuseManualStop"
+};
+
+/* The same for those that must have this one value. */
+static const struct {
+        const char *name, *value;
+} exact[] = {
+        { "PrivatePIDs", "no" },
+        { "Restart", "no" },
+        { "ExitType", "main" },
+        { "SendSIGKILL", "1" },
+        { "FinalKillSignal", "9" },
+        { "FailureAction", "none" },
+        { "SuccessAction", "none" },
+        { "JobTimeoutAction", "none" },
+        { "StartLimitAction", "none" },
+        { "RemoveIPC", "1" },
+        { "Transient", "1" },
 };
 
 /* Not set in a scope, or not for it to set. */
@@ -268,7 +275,8 @@ static int verify_setting(const BusProps *props, const char *name, const char *v
         _cleanup_free_ char *text = NULL;
         int r;
 
-        if (!is || (value ? strv_length(is->items) == 1 && streq(is->items[0], value) : bus_prop_is_empty(is)))
+        if (!is || (value ? strv_length(is->items) == 1 && streq(is->items[0], value)
+                          : bus_prop_is_empty(is)))
                 return 0;
         r = shown(is->items, &text);
         return r < 0 ? r : broken(why, "%s is \"%s\"", name, text);
@@ -304,7 +312,8 @@ static int verify_device_allow(const BusProps *props, Buf *why)
         _cleanup_free_ char *text = NULL;
         int r;
 
-        if (!is || strv_length(is->items) == 0 || (strv_length(is->items) == 1 && streq(is->items[0], "char-rtc\x1fr")))
+        if (!is || strv_length(is->items) == 0 ||
+                        (strv_length(is->items) == 1 && streq(is->items[0], "char-rtc\x1fr")))
                 return 0;
         r = shown(is->items, &text);
         return r < 0 ? r : broken(why, "DeviceAllow is \"%s\"", text);
@@ -314,10 +323,14 @@ int verify_settings(const VerifyInput *in, Buf *why)
 {
         int r = 0, verdict = 0;
 
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(settings); i++) {
-                if (is_exempt(in, settings[i].name))
-                        continue;
-                r = verify_setting(in->read, settings[i].name, settings[i].value, why);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(empty); i++) {
+                r = is_exempt(in, empty[i]) ? 0 : verify_setting(in->read, empty[i], NULL, why);
+                verdict |= r;
+        }
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(exact); i++) {
+                r = is_exempt(in, exact[i].name)
+                                    ? 0
+                                    : verify_setting(in->read, exact[i].name, exact[i].value, why);
                 verdict |= r;
         }
         if (r >= 0) {

@@ -40,7 +40,8 @@ static int only_loopback(const char *netdev, Buf *why)
 
 int verify_network(const VerifyInput *in, Buf *why)
 {
-        static const int nowhere[] = { ENETUNREACH, EHOSTUNREACH, ECONNREFUSED, EPERM, EACCES, EAFNOSUPPORT };
+        static const int nowhere[] = { ENETUNREACH, EHOSTUNREACH, ECONNREFUSED, EPERM, EACCES,
+                EAFNOSUPPORT };
         static const int refused[] = { ECONNREFUSED, ENOENT, EPERM, EACCES, EAFNOSUPPORT };
         uint64_t inode = in->attest->ns[ATTEST_NS_NET];
         int r = 0;
@@ -79,23 +80,25 @@ int verify_read_only(const VerifyInput *in, Buf *why)
 static int sized_tmpfs(const VerifyInput *in, int index, uint64_t size, Buf *why)
 {
         const AttestFs *fs = in->attest->fs + index;
-        uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE), inodes = policy_u64(in->policy, FILES_WORKSPACE_INODES);
+        uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE),
+                 inodes = policy_u64(in->policy, FILES_WORKSPACE_INODES);
         uint64_t flags = ST_NOSUID | ST_NODEV | (profile_is_strict(in) ? ST_NOEXEC : 0);
-        const char *path = index == ATTEST_FS_WORKSPACE ? policy_string(in->policy, FILES_WORKSPACE) : attest_fs_paths[index];
+        const char *path = index == ATTEST_FS_WORKSPACE ? policy_string(in->policy, FILES_WORKSPACE)
+                                                        : attest_fs_paths[index];
 
         if (fs->error != 0)
                 return broken(why, "%s: %s", path, strerror(fs->error));
         if (fs->type != TMPFS_MAGIC)
                 return broken(why, "%s is no tmpfs", path);
         if (fs->bytes == 0 || fs->bytes > (size + page - 1) / page * page)
-                return broken(why, "%s holds %llu bytes instead of %llu", path, (unsigned long long) fs->bytes,
-                        (unsigned long long) size);
+                return broken(why, "%s holds %llu bytes instead of %llu", path,
+                                (unsigned long long) fs->bytes, (unsigned long long) size);
         if (fs->inodes == 0 || fs->inodes > inodes)
-                return broken(why, "%s holds %llu files instead of %llu", path, (unsigned long long) fs->inodes,
-                        (unsigned long long) inodes);
+                return broken(why, "%s holds %llu files instead of %llu", path,
+                                (unsigned long long) fs->inodes, (unsigned long long) inodes);
         if ((fs->flags & flags) != flags)
-                return broken(why, "%s lacks a mount flag: %#llx instead of %#llx", path, (unsigned long long) fs->flags,
-                        (unsigned long long) flags);
+                return broken(why, "%s lacks a mount flag: %#llx instead of %#llx", path,
+                                (unsigned long long) fs->flags, (unsigned long long) flags);
         return 0;
 }
 

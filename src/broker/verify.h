@@ -3,7 +3,8 @@
 
 #include "broker/broker-verify.h"
 
-/* The checks behind the rows of broker-verify.c, by witness. Each: 0 holds, 1 broken with its reason in why, negative errno. */
+/* The checks behind the rows of broker-verify.c, by witness. Each: 0 holds, 1 broken with its reason in why,
+ * negative errno. */
 
 /* verify-identity.c: from the attestation, who the process is */
 int verify_uid(const VerifyInput *in, Buf *why);
@@ -36,7 +37,8 @@ int verify_host_services(const VerifyInput *in, Buf *why);
 /* verify-mounts.c */
 int verify_mounts(const VerifyInput *in, Buf *why);
 /* The mount options and super block options of the topmost mount on path, newly allocated; -ENOENT. */
-int mountinfo_find(const char *mountinfo, const char *path, char **ret_type, char **ret_options, char **ret_super);
+int mountinfo_find(const char *mountinfo, const char *path, char **ret_type, char **ret_options,
+                char **ret_super);
 /* Goes through a mount table: 1, with *line behind one entry; 0 at the end. */
 int mountinfo_next(const char **line, char **ret_target, char **ret_type, char **ret_super);
 /* Whether the option is in a list with commas. */
@@ -68,6 +70,7 @@ int sent_number(const VerifyInput *in, const char *name, uint64_t *ret);
 bool was_sent(const VerifyInput *in, const char *name);
 /* Whether probe had one of the allowed outcomes; a probe that was not tried never has. */
 int probe_must_work(const VerifyInput *in, AttestProbe probe, Buf *why);
-int probe_must_fail(const VerifyInput *in, AttestProbe probe, const int *allowed, size_t n_allowed, Buf *why);
+int probe_must_fail(
+                const VerifyInput *in, AttestProbe probe, const int *allowed, size_t n_allowed, Buf *why);
 bool egress_is_private(const VerifyInput *in); /* a network namespace of its own */
 bool profile_is_strict(const VerifyInput *in);

@@ -112,14 +112,16 @@ static void test_versions(void **state)
 
                         c.systemd_version = version;
                         make(&c, NULL, &p);
-                        assert_int_equal(unit_props_find(&p, rows[i].name) != NULL, version >= rows[i].since);
+                        assert_int_equal(
+                                        unit_props_find(&p, rows[i].name) != NULL, version >= rows[i].since);
                 }
 }
 
 static void test_egress(void **state)
 {
         static const char *const none[] = { "Network.Egress=none", NULL };
-        static const char *const addresses[] = { "Network.Egress=addresses", "Network.Allow=10.0.0.0/8 100.64.0.0/10", NULL };
+        static const char *const addresses[] = { "Network.Egress=addresses",
+                "Network.Allow=10.0.0.0/8 100.64.0.0/10", NULL };
         static const char *const nothing[] = { "Network.Egress=addresses", NULL };
         _cleanup_(unit_props_done) UnitProps a = {}, b = {}, c = {};
 
@@ -137,7 +139,8 @@ static void test_egress(void **state)
         assert_string_equal(find(&b, "IPAddressAllow")->l[0], "10.0.0.0/8");
         STRV_FOREACH(i, find(&b, "IPAddressAllow")->l)
                 assert_false(streq(*i, "100.64.0.0/10"));
-        assert_true(strv_length(find(&b, "IPAddressAllow")->l) > 2); /* one of them is the metadata service of a cloud */
+        assert_true(strv_length(find(&b, "IPAddressAllow")->l) >
+                        2); /* one of them is the metadata service of a cloud */
 
         make(&context, nothing, &c);
         check_line(&c, "IPAddressDeny", "IPAddressDeny=any");
@@ -178,8 +181,9 @@ static void test_strict(void **state)
 
 static void test_files(void **state)
 {
-        static const char *const settings[] = { "Files.Workspace=/srv/w", "Files.WorkspaceSize=1M", "Files.WorkspaceInodes=100",
-                "Files.TmpSize=2M", "Files.ShmSize=4M", "Files.Expose=/opt/a /usr", NULL };
+        static const char *const settings[] = { "Files.Workspace=/srv/w", "Files.WorkspaceSize=1M",
+                "Files.WorkspaceInodes=100", "Files.TmpSize=2M", "Files.ShmSize=4M",
+                "Files.Expose=/opt/a /usr", NULL };
         char *binds[] = { (char *) "/etc/ssl/certs:/etc/ssl/certs", (char *) "/x:/opt/a", NULL };
         _cleanup_(unit_props_done) UnitProps p = {};
         UnitContext c = context;
@@ -188,14 +192,15 @@ static void test_files(void **state)
         c.probe_abstract = "probe";
         make(&c, settings, &p);
         check_line(&p, "ExecStartEx", "ExecStart=:/usr/lib/agentbox/agentbox-exec /srv/w probe");
-        check_line(&p, "BindReadOnlyPaths", "BindReadOnlyPaths=/usr:/usr /opt/a:/opt/a /etc/ssl/certs:/etc/ssl/certs");
+        check_line(&p, "BindReadOnlyPaths",
+                        "BindReadOnlyPaths=/usr:/usr /opt/a:/opt/a /etc/ssl/certs:/etc/ssl/certs");
         check_line(&p, "TemporaryFileSystem",
-                "TemporaryFileSystem=/srv/w:mode=0777,size=1048576,nr_inodes=100,nosuid,nodev "
-                "/var/zz-tmp:mode=1777,size=2097152,nr_inodes=100,nosuid,nodev "
-                "/var/zz-var-tmp:mode=1777,size=2097152,nr_inodes=100,nosuid,nodev "
-                "/dev/shm:mode=1777,size=4194304,nr_inodes=100,nosuid,nodev "
-                "/run:mode=0755,size=64k,nr_inodes=8,nosuid,nodev,noexec,ro "
-                "/dev/pts:mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro");
+                        "TemporaryFileSystem=/srv/w:mode=0777,size=1048576,nr_inodes=100,nosuid,nodev "
+                        "/var/zz-tmp:mode=1777,size=2097152,nr_inodes=100,nosuid,nodev "
+                        "/var/zz-var-tmp:mode=1777,size=2097152,nr_inodes=100,nosuid,nodev "
+                        "/dev/shm:mode=1777,size=4194304,nr_inodes=100,nosuid,nodev "
+                        "/run:mode=0755,size=64k,nr_inodes=8,nosuid,nodev,noexec,ro "
+                        "/dev/pts:mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro");
 }
 
 static void test_scope(void **state)

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <linux/securebits.h>
+#include <stdio.h>
+
+#include "policy/filter-compile.h"
+#include "policy/prefix-set.h"
+#include "policy/unit-props.h"
+
+/* Values that no policy sets, with their reason. */
+#define TIMEOUT_STOP_USEC \
+        UINT64_C(2000000) /* nothing inside has anything to save: the workspace is read from outside */
+#define TIMEOUT_START_USEC \
+        UINT64_C(30000000)   /* to the execve of the shim, on a host that starts 200 runs at once */
+#define OOM_SCORE_ADJUST 500 /* a host short of memory kills a sandbox before a service */
+#define UMASK 0022           /* what programs are tested with; nobody else is in there */
+#define LIMIT_MEMLOCK (UINT64_C(8) << 20) /* the kernel's own default */
+/* The user namespace of a run charges these to root as well, up to the same sum over all runs: so they must
+ * be small beside what the host's root has (about 95,000 signals, 800 KiB of message queues). */
+#define LIMIT_SIGPENDING UINT64_C(4096)
+#define LIMIT_MSGQUEUE (UINT64_C(256) << 10)
+#define CAPABILITIES_NONE 0
+#define NAMESPACES_NONE 0
+/* Not keep-caps-locked: systemd 257 changes the uid with kept capabilities after these are set, and fails
+ * (217/USER). */
+#define SECUREBITS \
+        (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED)
+
+static int list_add(char ***l, const char *s, Error **reterr)
+{
+        int r = strv_extend(l, s);
+
+        return r < 0 ? error_set(reterr, r, "out of memory") : 0;
+}
+
+static int list_of(const char *const *names, size_t n, UnitProp *q, Error **reterr)
+{
+        for (size_t i = 0; i < n; i++) {
+                int r = list_add(&q->l, names[i], reterr);
+
+                if (r < 0)
+                        return r;
+        }
+        q->u = true;
+        return 1;
+}
+
+static FilterSpec filter_spec(const Policy *p)
+{
+        return (FilterSpec){
+                .profile = (FilterProfile) policy_u64(p, SYSCALLS_PROFILE),
+                .unix_sockets = true, /* the finer layer decides: systemd's filter cannot tell socket() from
+                                         socketpair() */
+                .inet_sockets = true,
+                .allow = policy_list(p, SYSCALLS_ALLOW),
+                .deny = policy_list(p, SYSCALLS_DENY),
+        };
+}
+
+static bool root_is_host(const Policy *p)
+{
+        return streq(policy_string(p, FILES_ROOT), "host-usr");
+}
+
+static int fill_description(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->s = strdup(c->description);
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
+}
+
+static int fill_slice(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->s = strdup(c->slice ? c->slice : "agentbox.slice");
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
+}
+
+static int fill_root(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->s = strdup(c->root_directory);
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
+}
+
+static int fill_exec(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        int r;
+
+        q->s = strdup(c->shim_path);
+        if (!q->s)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        r = list_add(&q->l, c->shim_path, reterr);
+        if (r < 0)
+                return r;
+        r = list_add(&q->l, policy_string(p, FILES_WORKSPACE), reterr);
+        if (r >= 0 && c->probe_abstract)
+                r = list_add(&q->l, c->probe_abstract, reterr);
+        return r < 0 ? r : 1;
+}
+
+/* A pair, unless the destination is there already: Expose= may name what the root brings along. */
+static int binds_add(UnitProp *q, const char *source, const char *destination, Error **reterr)
+{
+        int r;
+
+        for (size_t i = 0; q->l && q->l[i]; i += 2)
+                if (streq(q->l[i + 1], destination))
+                        return 0;
+        r = list_add(&q->l, source, reterr);
+        return r < 0 ? r : list_add(&q->l, destination, reterr);
+}
+
+static int fill_binds(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        _cleanup_free_ char *usr = NULL;
+        int r;
+
+        if (asprintf(&usr, "%s/usr", root_is_host(p) ? "" : policy_string(p, FILES_ROOT)) < 0) {
+                usr = NULL;
+                return error_set(reterr, -ENOMEM, "out of memory");
+        }
+        r = binds_add(q, usr, "/usr", reterr);
+        if (r < 0)
+                return r;
+        STRV_FOREACH(i, policy_list(p, FILES_EXPOSE)) {
+                r = binds_add(q, *i, *i, reterr);
+                if (r < 0)
+                        return r;
+        }
+        STRV_FOREACH(i, c->extra_binds) {
+                const char *colon = strchr(*i, ':');
+                _cleanup_free_ char *source = NULL;
+
+                if (!colon)
+                        return error_set(reterr, -EINVAL, "bind without a destination: %s", *i);
+                source = strndup(*i, (size_t) (colon - *i));
+                if (!source)
+                        return error_set(reterr, -ENOMEM, "out of memory");
+                r = binds_add(q, source, colon + 1, reterr);
+                if (r < 0)
+                        return r;
+        }
+        return 1;
+}
+
+static int tmpfs_add(UnitProp *q, const char *path, unsigned mode, uint64_t size, uint64_t inodes, bool exec,
+                Error **reterr)
+{
+        char options[128];
+        int r;
+
+        snprintf(options, sizeof(options), "mode=%04o,size=%llu,nr_inodes=%llu,nosuid,nodev%s", mode,
+                        (unsigned long long) size, (unsigned long long) inodes, exec ? "" : ",noexec");
+        r = list_add(&q->l, path, reterr);
+        return r < 0 ? r : list_add(&q->l, options, reterr);
+}
+
+static int fill_tmpfs(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        bool exec = policy_u64(p, SYSCALLS_PROFILE) != FILTER_PROFILE_STRICT;
+        uint64_t inodes = policy_u64(p, FILES_WORKSPACE_INODES), tmp = policy_u64(p, FILES_TMP_SIZE);
+        const struct {
+                const char *path;
+                unsigned mode;
+                uint64_t size;
+        } writable[] = {
+                /* Root's until the broker has given it to the uid, which nobody knows before the start. */
+                { policy_string(p, FILES_WORKSPACE), 0777, policy_u64(p, FILES_WORKSPACE_SIZE) },
+                { UNIT_TMP_LINK, 01777, tmp },
+                { UNIT_VAR_TMP_LINK, 01777, tmp },
+                { "/dev/shm", 01777, policy_u64(p, FILES_SHM_SIZE) },
+        };
+        /* Over what systemd would put there: a /run without limit or that of the host, and the host's
+         * pseudo-terminals. */
+        static const char *const covered[] = { "/run",
+                "mode=0755,size=64k,nr_inodes=8,nosuid,nodev,noexec,ro", "/dev/pts",
+                "mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro" };
+        int r;
+
+        for (size_t i = 0; i < ELEMENTSOF(writable); i++) {
+                r = tmpfs_add(q, writable[i].path, writable[i].mode, writable[i].size, inodes, exec, reterr);
+                if (r < 0)
+                        return r;
+        }
+        return list_of(covered, ELEMENTSOF(covered), q, reterr);
+}
+
+static int fill_inaccessible(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        /* "+": inside the root, not on the host. */
+        static const char *const paths[] = { "+/sys", "-+/dev/hugepages" };
+
+        return list_of(paths, ELEMENTSOF(paths), q, reterr);
+}
+
+static int fill_proc_subset(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        /* Browsers and some virtual machines read /proc/meminfo, stat and cpuinfo and give up without. */
+        q->s = strdup(policy_u64(p, SYSCALLS_PROFILE) == FILTER_PROFILE_JIT ? "all" : "pid");
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
+}
+
+/* With NetworkNamespacePath= as well: that one decides, and this one still says so where only settings are
+ * looked at. */
+static int fill_private_network(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->u = true;
+        return policy_u64(p, NETWORK_EGRESS) == EGRESS_NONE ||
+               policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED;
+}
+
+static int fill_netns(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        if (policy_u64(p, NETWORK_EGRESS) != EGRESS_FILTERED)
+                return 0;
+        if (!c->netns_path)
+                return error_set(reterr, -EINVAL, "Egress=filtered needs a network namespace");
+        q->s = strdup(c->netns_path);
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
+}
+
+static int fill_ip_filter(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        if (policy_u64(p, NETWORK_EGRESS) != EGRESS_FILTERED || !c->ip_filter_path)
+                return 0;
+        return list_of(&c->ip_filter_path, 1, q, reterr);
+}
+
+static bool shares_host_network(const Policy *p)
+{
+        return policy_u64(p, NETWORK_EGRESS) == EGRESS_ADDRESSES ||
+               policy_u64(p, NETWORK_EGRESS) == EGRESS_OPEN;
+}
+
+static int fill_ip_deny(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        static const char *const everything[] = { "0.0.0.0/0", "::/0" };
+
+        if (policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED)
+                return 0;
+        return list_of(everything, ELEMENTSOF(everything), q, reterr);
+}
+
+/* Without a network (Egress=none) it is a second lock, which a kernel may lack. Else: Allow wins over Deny,
+ * so what stays denied (the metadata service) must be left out of these prefixes. */
+static int fill_ip_allow(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        static const char *const loopback[] = { "127.0.0.0/8", "::1/128" };
+        int r;
+
+        if (policy_u64(p, NETWORK_EGRESS) == EGRESS_NONE)
+                return list_of(loopback, ELEMENTSOF(loopback), q, reterr);
+        if (!shares_host_network(p))
+                return 0;
+        r = policy_ip_allow_list(p, &q->l, reterr);
+        return r < 0 ? r : strv_length(q->l) > 0;
+}
+
+static int fill_families(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        static const char *const families[] = { "AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX" };
+
+        return list_of(families, ELEMENTSOF(families), q, reterr);
+}
+
+static int fill_syscalls(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        FilterSpec spec = filter_spec(p);
+        int r = filter_systemd_allow_list(&spec, &q->l, reterr);
+
+        q->u = true;
+        return r < 0 ? r : 1;
+}
+
+static int fill_architectures(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        static const char *const native[] = { "native" };
+
+        return list_of(native, ELEMENTSOF(native), q, reterr);
+}
+
+static int fill_mdwe(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->u = true;
+        return policy_u64(p, SYSCALLS_PROFILE) == FILTER_PROFILE_STRICT;
+}
+
+#define BOTH (UNIT_TARGET_SERVICE | UNIT_TARGET_SCOPE)
+#define SERVICE UNIT_TARGET_SERVICE
+#define K UNIT_PROP_KEY
+
+/* A row whose effect a promise sees, and one that nothing but the read-back can see. */
+#define ROW(n, kind, where, promise, ...)                                                                  \
+        {                                                                                                  \
+                .name = n, .type = UNIT_PROP_##kind, .targets = where, .verified_by = promise, __VA_ARGS__ \
+        }
+#define SETTING(n, kind, where, why, ...)                                                             \
+        {                                                                                             \
+                .name = n, .type = UNIT_PROP_##kind, .targets = where, .unverified = why, __VA_ARGS__ \
+        }
+#define SANDBOX(n, promise) ROW(n, BOOL, SERVICE, promise, .u = true)
+#define LIMIT(n, ...)                                                                           \
+        ROW("Limit" n, U64, SERVICE, "resource-limits", __VA_ARGS__),                           \
+                        ROW("Limit" n "Soft", U64, SERVICE, "resource-limits", .file_name = "", \
+                                        __VA_ARGS__)
+#define FROM(key, factor) .keys = K(key), .scale = (factor)
+#define PID_1_TIMER "PID 1's own timer"
+#define PID_1_RULE "PID 1's own rule"
+
+/* clang-format off */
+const UnitPropRow unit_prop_rows[] = {
+        /* The unit. */
+        SETTING("Description", STRING, BOTH, "text for people", .fill = fill_description),
+        ROW("Slice", STRING, BOTH, "cgroup", .fill = fill_slice),
+        SETTING("CollectMode", STRING, BOTH, "acts when the unit has ended", .s = "inactive-or-failed"),
+        SETTING("Type", STRING, SERVICE, "how PID 1 waits for the start", .s = "exec"),
+        /* Else the run could ask for more time. */
+        SETTING("NotifyAccess", STRING, SERVICE, PID_1_RULE, .s = "none"),
+        ROW("ExecStartEx", EXEC, SERVICE, "process", .file_name = "ExecStart", .keys = K(FILES_WORKSPACE),
+            .fill = fill_exec),
+        ROW("StandardOutput", STRING, SERVICE, "descriptors", .s = "null"),
+        ROW("StandardError", STRING, SERVICE, "descriptors", .s = "null"),
+        SETTING("SyslogIdentifier", STRING, SERVICE, "nothing of a run is logged under it",
+                .s = "agentbox-exec"),
+        ROW("IgnoreSIGPIPE", BOOL, SERVICE, "process", .u = false),
+        ROW("UMask", U32, SERVICE, "umask", .u = UMASK, .text = "0022"),
+
+        /* How it ends. */
+        SETTING("RuntimeMaxUSec", U64, BOTH, PID_1_TIMER, .file_name = "RuntimeMaxSec",
+                FROM(LIMITS_RUNTIME, 1)),
+        SETTING("TimeoutStopUSec", U64, BOTH, PID_1_TIMER, .file_name = "TimeoutStopSec",
+                .u = TIMEOUT_STOP_USEC, .text = "2s"),
+        SETTING("TimeoutStartUSec", U64, SERVICE, PID_1_TIMER, .file_name = "TimeoutStartSec",
+                .u = TIMEOUT_START_USEC, .text = "30s"),
+        SETTING("KillMode", STRING, BOTH, PID_1_RULE, .s = "control-group"),
+        ROW("OOMPolicy", STRING, BOTH, "oom-group", .s = "kill"),
+        ROW("OOMScoreAdjust", I32, SERVICE, "oom-score", .u = OOM_SCORE_ADJUST, .text = "500"),
+
+        /* The cgroup. */
+        ROW("CPUQuotaPerSecUSec", U64, BOTH, "cpu-limit", .file_name = "CPUQuota",
+            FROM(LIMITS_CPU_QUOTA, 10000)),
+        ROW("MemoryMax", U64, BOTH, "memory-limit", FROM(LIMITS_MEMORY, 1)),
+        ROW("MemorySwapMax", U64, BOTH, "swap-limit", .u = 0, .text = "0"),
+        ROW("MemoryZSwapMax", U64, BOTH, "swap-limit", .since = 253, .u = 0, .text = "0"),
+        /* Else 254 and later bind a writable file of the cgroup into the root. */
+        ROW("MemoryPressureWatch", STRING, SERVICE, "mounts", .since = 254, .s = "no"),
+        ROW("TasksMax", U64, BOTH, "tasks-limit", FROM(LIMITS_TASKS, 1)),
+        ROW("IOWeight", U64, BOTH, "io-weight", FROM(LIMITS_IO_WEIGHT, 1)),
+        ROW("DevicePolicy", STRING, BOTH, "device-filter", .s = "closed"),
+        ROW("IPAddressAllow", PREFIXES, BOTH, "address-filter", .keys = K(NETWORK_EGRESS) | K(NETWORK_ALLOW),
+            .fill = fill_ip_allow),
+        ROW("IPAddressDeny", PREFIXES, BOTH, "address-filter", .keys = K(NETWORK_EGRESS),
+            .fill = fill_ip_deny, .text = "any"),
+        ROW("IPIngressFilterPath", STRV, SERVICE, "loopback-filter", .keys = K(NETWORK_EGRESS),
+            .fill = fill_ip_filter),
+        ROW("IPEgressFilterPath", STRV, SERVICE, "loopback-filter", .keys = K(NETWORK_EGRESS),
+            .fill = fill_ip_filter),
+
+        /* Who it is. */
+        SANDBOX("DynamicUser", "uid"),
+        SANDBOX("PrivateUsers", "namespaces"),
+        SANDBOX("NoNewPrivileges", "no-new-privileges"),
+        ROW("CapabilityBoundingSet", U64, SERVICE, "capabilities", .u = CAPABILITIES_NONE, .text = ""),
+        ROW("AmbientCapabilities", U64, SERVICE, "capabilities", .u = CAPABILITIES_NONE, .text = ""),
+        ROW("SecureBits", I32, SERVICE, "securebits", .u = SECUREBITS,
+            .text = "noroot noroot-locked no-setuid-fixup no-setuid-fixup-locked"),
+        ROW("KeyringMode", STRING, SERVICE, "keyring", .s = "private"),
+
+        /* What it sees of files. */
+        ROW("RootDirectory", STRING, SERVICE, "mounts", .keys = K(FILES_ROOT), .fill = fill_root),
+        ROW("BindReadOnlyPaths", BINDS, SERVICE, "mounts", .keys = K(FILES_ROOT) | K(FILES_EXPOSE),
+            .fill = fill_binds),
+        ROW("TemporaryFileSystem", PAIRS, SERVICE, "workspace",
+            .keys = K(FILES_WORKSPACE) | K(FILES_WORKSPACE_SIZE) | K(FILES_WORKSPACE_INODES) |
+                    K(FILES_TMP_SIZE) | K(FILES_SHM_SIZE) | K(SYSCALLS_PROFILE),
+            .fill = fill_tmpfs),
+        ROW("InaccessiblePaths", STRV, SERVICE, "sys", .fill = fill_inaccessible),
+        SANDBOX("MountAPIVFS", "proc"),
+        ROW("ProtectSystem", STRING, SERVICE, "read-only", .s = "strict"),
+        ROW("ProtectHome", STRING, SERVICE, "mounts", .s = "yes"),
+        ROW("ProtectProc", STRING, SERVICE, "proc", .s = "invisible"),
+        ROW("ProcSubset", STRING, SERVICE, "proc", .keys = K(SYSCALLS_PROFILE), .fill = fill_proc_subset),
+        SANDBOX("ProtectClock", "seccomp"),
+        SANDBOX("ProtectKernelTunables", "proc"),
+        SANDBOX("ProtectKernelModules", "seccomp"),
+        SANDBOX("ProtectKernelLogs", "devices"),
+        SANDBOX("ProtectHostname", "namespaces"),
+        SANDBOX("ProtectControlGroups", "sys"),
+        SANDBOX("PrivateDevices", "devices"),
+        SANDBOX("PrivateIPC", "namespaces"),
+        ROW("BindLogSockets", BOOL, SERVICE, "host-services", .since = 257, .u = false),
+
+        /* The network. */
+        ROW("PrivateNetwork", BOOL, SERVICE, "network", .keys = K(NETWORK_EGRESS),
+            .fill = fill_private_network),
+        ROW("NetworkNamespacePath", STRING, SERVICE, "network", .keys = K(NETWORK_EGRESS),
+            .fill = fill_netns),
+
+        /* System calls: the coarse layer. The fine one is the shim's (filter-compile.h). */
+        ROW("RestrictAddressFamilies", BOOL_STRV, SERVICE, "seccomp", .fill = fill_families),
+        ROW("RestrictNamespaces", U64, SERVICE, "seccomp", .u = NAMESPACES_NONE, .text = "yes"),
+        SANDBOX("RestrictRealtime", "seccomp"),
+        SANDBOX("RestrictSUIDSGID", "seccomp"),
+        SANDBOX("LockPersonality", "seccomp"),
+        ROW("MemoryDenyWriteExecute", BOOL, SERVICE, "write-execute", .keys = K(SYSCALLS_PROFILE),
+            .fill = fill_mdwe),
+        ROW("SystemCallArchitectures", STRV, SERVICE, "seccomp", .fill = fill_architectures),
+        ROW("SystemCallErrorNumber", I32, SERVICE, "seccomp", .u = EPERM, .text = "EPERM"),
+        ROW("SystemCallFilter", BOOL_STRV, SERVICE, "seccomp",
+            .keys = K(SYSCALLS_PROFILE) | K(SYSCALLS_ALLOW) | K(SYSCALLS_DENY), .fill = fill_syscalls),
+
+        /* Limits of the process. None on processes (TasksMax does that, and counts in pids.events) and none
+         * on address space, which runtimes reserve without use. */
+        LIMIT("NOFILE", FROM(LIMITS_OPEN_FILES, 1)),
+        LIMIT("FSIZE", FROM(LIMITS_FILE_SIZE, 1)),
+        LIMIT("CORE", FROM(LIMITS_CORE_SIZE, 1)),
+        LIMIT("MEMLOCK", .u = LIMIT_MEMLOCK),
+        LIMIT("MSGQUEUE", .u = LIMIT_MSGQUEUE),
+        LIMIT("SIGPENDING", .u = LIMIT_SIGPENDING),
+        LIMIT("RTPRIO", .u = 0),
+        LIMIT("NICE", .u = 0),
+};
+/* clang-format on */
+const size_t n_unit_prop_rows = ELEMENTSOF(unit_prop_rows);
