@@ -3,15 +3,17 @@
 /* agentboxd: composes, starts, verifies, watches and ends the units of runs; answers on the system bus.
  *
  * uid           root; capabilities as units/agentboxd.service names them, each with its reason
- * descriptors   the system bus, PID 1's private socket, the journal's files; for a run that starts: its channel, pipe, network
- *               namespace and the caller's three; for one that lives: its process and six files of its cgroup
- * trusts        the policies on its disk, PID 1, polkit, the journal, the kernel
- * must          check every promise before it sends a RunSpec; put a run on record before it starts; end what it began
- * must not      open a path that a caller names; parse a byte that a workload wrote (the shim's attestation is read before any
- *               workload exists, bounded, and judged as untrusted); put argv or environment into a unit's properties
+ * descriptors   the system bus, PID 1's private socket, the journal's files; for a run that starts: its
+ * channel, pipe, network namespace and the caller's three; for one that lives: its process and six files of
+ * its cgroup trusts        the policies on its disk, PID 1, polkit, the journal, the kernel must check every
+ * promise before it sends a RunSpec; put a run on record before it starts; end what it began must not open a
+ * path that a caller names; parse a byte that a workload wrote (the shim's attestation is read before any
+ *               workload exists, bounded, and judged as untrusted); put argv or environment into a unit's
+ * properties
  *
- * Stages: start (directories, the host's own values, connections), adopt (what an earlier broker left), serve (one event loop),
- * idle (the name is given back after 30 s without runs and calls). Runs do not end with it. */
+ * Stages: start (directories, the host's own values, connections), adopt (what an earlier broker left),
+ * serve (one event loop), idle (the name is given back after 30 s without runs and calls). Runs do not end
+ * with it. */
 
 #include <errno.h>
 #include <getopt.h>
@@ -102,7 +104,8 @@ static int parse_arguments(int argc, char *argv[])
         while ((c = getopt_long(argc, argv, "h", options, NULL)) >= 0)
                 switch (c) {
                 case 'h':
-                        puts("usage: agentboxd\n\nThe broker of agentbox. Started on demand by the system bus; see agentboxd(8).");
+                        puts("usage: agentboxd\n\nThe broker of agentbox. Started on demand by the system "
+                             "bus; see agentboxd(8).");
                         return 0;
                 case 'V':
                         puts("agentboxd " AGENTBOX_VERSION);

@@ -13,7 +13,8 @@
 
 static bool is_run_id(const char *s)
 {
-        return strlen(s) == RUN_ID_LENGTH && strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789") == RUN_ID_LENGTH;
+        return strlen(s) == RUN_ID_LENGTH &&
+               strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789") == RUN_ID_LENGTH;
 }
 
 /* A service, or a slice, which has no processes of its own. */
@@ -30,7 +31,8 @@ static void remove_directory(Manager *m, const char *id)
         int r = run_root_remove(m->runtime_fd, id, &e);
 
         if (r < 0)
-                sd_journal_print(LOG_WARNING, "Cannot remove %s/%s: %s", RUNTIME_DIR, id, error_message(e, r));
+                sd_journal_print(LOG_WARNING, "Cannot remove %s/%s: %s", RUNTIME_DIR, id,
+                                error_message(e, r));
 }
 
 /* The strings change hands. */
@@ -65,14 +67,22 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
 static void write_refused(Manager *m, const char *id, const RunState *s)
 {
         char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
-        AuditSubject subject = { .run = id, .policy = s->policy, .digest = s->digest, .unit = unit, .caller_uid = s->caller_uid };
+        AuditSubject subject = { .run = id,
+                .policy = s->policy,
+                .digest = s->digest,
+                .unit = unit,
+                .caller_uid = s->caller_uid };
         static const char reason[] = "the broker ended while the run was being started";
 
         snprintf(unit, sizeof(unit), "agentbox-%s.service", id);
-        if (audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, id, false) > 0 || audit_is_on_record(m->audit, AUDIT_RUN_UNVERIFIED, id, false) > 0)
+        if (audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, id, false) > 0 ||
+                        audit_is_on_record(m->audit, AUDIT_RUN_UNVERIFIED, id, false) > 0)
                 return;
         (void) audit_write(AUDIT_RUN_REFUSED, &subject,
-                &(AuditDetail){ .message = "Run refused: the broker ended while it was being started", .command = s->command, .reason = reason });
+                        &(AuditDetail){ .message = "Run refused: the broker ended while it was being "
+                                                   "started",
+                                        .command = s->command,
+                                        .reason = reason });
 }
 
 /* The unit still lives: from here on as if we had started it. */
@@ -99,7 +109,8 @@ static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit)
         if (!r)
                 return;
         r->dir_fd = openat(m->runtime_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        r->end_is_on_record = s->phase == STATE_ENDING && audit_is_on_record(m->audit, AUDIT_RUN_ENDED, id, false) > 0;
+        r->end_is_on_record = s->phase == STATE_ENDING &&
+                              audit_is_on_record(m->audit, AUDIT_RUN_ENDED, id, false) > 0;
         manager_add(m, r);
         run_usage_open(&r->usage, &m->host, r->status.control_group);
         if (has_unit)
@@ -134,7 +145,8 @@ static void adopt_directory(Manager *m, const char *id, bool has_unit)
         if (r >= 0)
                 write_refused(m, id, &s);
         else
-                sd_journal_print(LOG_WARNING, "%s/%s holds no readable state (%s) and is removed", RUNTIME_DIR, id, strerror(-r));
+                sd_journal_print(LOG_WARNING, "%s/%s holds no readable state (%s) and is removed",
+                                RUNTIME_DIR, id, strerror(-r));
         remove_directory(m, id);
 }
 

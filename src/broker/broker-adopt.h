@@ -3,6 +3,7 @@
 
 #include "broker/manager.h"
 
-/* Once, before the first call is taken: what an earlier broker left in RUNTIME_DIR and among PID 1's units. Runs that had begun are
- * taken over, half-started ones are ended, the end of those that ended meanwhile is put on record (once), everything else is removed. */
+/* Once, before the first call is taken: what an earlier broker left in RUNTIME_DIR and among PID 1's units.
+ * Runs that had begun are taken over, half-started ones are ended, the end of those that ended meanwhile is
+ * put on record (once), everything else is removed. */
 int broker_adopt(Manager *m, Error **reterr);

@@ -80,7 +80,8 @@ static void add_result(Fields *f, const RunResult *result)
                 for (int k = 0; k < n; k++)
                         if (name[k] >= 'a' && name[k] <= 'z')
                                 name[k] = (char) (name[k] - 'a' + 'A');
-                if (streq(field->name, "run") || streq(field->name, "policy") || streq(field->name, "verified"))
+                if (streq(field->name, "run") || streq(field->name, "policy") ||
+                                streq(field->name, "verified"))
                         continue;
                 switch (field->type) {
                 case RECORD_STRING:

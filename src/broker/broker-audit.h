@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "wire/record.h"
 
-/* The broker's records in the journal, and the proof that one has arrived there: sd_journal_send() says "done" also when nobody
- * listens, and the journal drops what does not fit on its disk. */
+/* The broker's records in the journal, and the proof that one has arrived there: sd_journal_send() says
+ * "done" also when nobody listens, and the journal drops what does not fit on its disk. */
 
 typedef enum AuditEvent {
         AUDIT_RUN_REQUESTED,
@@ -27,14 +27,15 @@ typedef struct AuditSubject {
         uid_t caller_uid;
 } AuditSubject;
 
-/* Further fields; NULL or empty ones are left out. Values may hold any byte but NUL, message is escaped by its author. */
+/* Further fields; NULL or empty ones are left out. Values may hold any byte but NUL, message is escaped by
+ * its author. */
 typedef struct AuditDetail {
-        const char *message;       /* never NULL */
-        const char *command;       /* AGENTBOX_COMMAND */
-        const char *reason;        /* AGENTBOX_REASON */
-        char *const *verified;     /* AGENTBOX_VERIFIED, with spaces between */
-        char *const *broken;       /* AGENTBOX_BROKEN, one a line */
-        const RunResult *result;   /* each field of the record */
+        const char *message;     /* never NULL */
+        const char *command;     /* AGENTBOX_COMMAND */
+        const char *reason;      /* AGENTBOX_REASON */
+        char *const *verified;   /* AGENTBOX_VERIFIED, with spaces between */
+        char *const *broken;     /* AGENTBOX_BROKEN, one a line */
+        const RunResult *result; /* each field of the record */
 } AuditDetail;
 
 int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail *detail);
@@ -45,5 +46,6 @@ char *audit_command(char *const *argv, uint64_t arguments);
 typedef struct AuditReader AuditReader;
 int audit_reader_open(AuditReader **ret, Error **reterr);
 AuditReader *audit_reader_close(AuditReader *a);
-/* 1: a record of this event and run, written by a process of root, is in the journal. 0: not (yet). by_us: written by this process. */
+/* 1: a record of this event and run, written by a process of root, is in the journal. 0: not (yet). by_us:
+ * written by this process. */
 int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool by_us);

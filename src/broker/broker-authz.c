@@ -52,7 +52,8 @@ static int read_groups(Caller *c, const struct passwd *pw)
         return 0;
 }
 
-/* An unknown uid is nobody's member; a database that fails makes the caller a stranger, who has to ask polkit. */
+/* An unknown uid is nobody's member; a database that fails makes the caller a stranger, who has to ask
+ * polkit. */
 static int read_names(Caller *c)
 {
         const struct passwd *pw = getpwuid(c->uid);
@@ -80,7 +81,8 @@ int caller_read(sd_bus_message *m, Caller *ret, Error **reterr)
                 r = sd_bus_creds_get_pid(creds, &c.pid);
         sd_bus_creds_unref(creds);
         if (r < 0 || !sender)
-                return error_set(reterr, r < 0 ? r : -EBADMSG, "the bus does not say who calls: %s", strerror(r < 0 ? -r : EBADMSG));
+                return error_set(reterr, r < 0 ? r : -EBADMSG, "the bus does not say who calls: %s",
+                                strerror(r < 0 ? -r : EBADMSG));
         c.sender = strdup(sender);
         r = c.sender ? read_names(&c) : -ENOMEM;
         if (r < 0)
@@ -135,10 +137,12 @@ static int on_answer(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
         int authorized = 0, challenge = 0, r;
 
         if (e) {
-                bool absent = sd_bus_error_has_names(e, SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER);
+                bool absent = sd_bus_error_has_names(
+                                e, SD_BUS_ERROR_SERVICE_UNKNOWN, SD_BUS_ERROR_NAME_HAS_NO_OWNER);
 
-                q->handler(q->userdata, -EACCES, absent ? "polkit is not running, so nobody can be asked" :
-                                                          "polkit cannot be asked (see \"systemctl status polkit\")");
+                q->handler(q->userdata, -EACCES,
+                                absent ? "polkit is not running, so nobody can be asked"
+                                       : "polkit cannot be asked (see \"systemctl status polkit\")");
                 return 0;
         }
         r = sd_bus_message_enter_container(m, 'r', "bba{ss}");
@@ -149,11 +153,14 @@ static int on_answer(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
         else if (authorized)
                 q->handler(q->userdata, 1, NULL);
         else
-                q->handler(q->userdata, 0, challenge ? "polkit wants a password, and nobody is there to be asked" : "polkit says no");
+                q->handler(q->userdata, 0,
+                                challenge ? "polkit wants a password, and nobody is there to be asked"
+                                          : "polkit says no");
         return 0;
 }
 
-int authz_ask(sd_bus_message *call, const char *action, AuthzHandler handler, void *userdata, AuthzQuery **ret)
+int authz_ask(sd_bus_message *call, const char *action, AuthzHandler handler, void *userdata,
+                AuthzQuery **ret)
 {
         sd_bus *bus = sd_bus_message_get_bus(call);
         _cleanup_message_ sd_bus_message *m = NULL;
@@ -164,10 +171,12 @@ int authz_ask(sd_bus_message *call, const char *action, AuthzHandler handler, vo
                 return -ENOMEM;
         q->handler = handler;
         q->userdata = userdata;
-        r = sd_bus_message_new_method_call(bus, &m, POLKIT_NAME, POLKIT_PATH, POLKIT_INTERFACE, "CheckAuthorization");
+        r = sd_bus_message_new_method_call(
+                        bus, &m, POLKIT_NAME, POLKIT_PATH, POLKIT_INTERFACE, "CheckAuthorization");
         if (r >= 0)
-                r = sd_bus_message_append(m, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s", sd_bus_message_get_sender(call), action,
-                        0, interactive > 0 ? POLKIT_ALLOW_INTERACTION : 0, "");
+                r = sd_bus_message_append(m, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s",
+                                sd_bus_message_get_sender(call), action, 0,
+                                interactive > 0 ? POLKIT_ALLOW_INTERACTION : 0, "");
         if (r >= 0)
                 r = sd_bus_call_async(bus, &q->slot, m, on_answer, q, POLKIT_TIMEOUT_USEC);
         if (r < 0) {

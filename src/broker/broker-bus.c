@@ -29,7 +29,8 @@ static int broker_method_run(sd_bus_message *m, void *userdata, sd_bus_error *re
         k = manager_admit(manager, r->caller.uid, &e);
         manager_add(manager, r);
         if (k < 0) {
-                run_refuse(r, k == -EBUSY ? AGENTBOX_ERROR_TOO_MANY_RUNS : AGENTBOX_ERROR_SHUTTING_DOWN, "%s", error_message(e, k));
+                run_refuse(r, k == -EBUSY ? AGENTBOX_ERROR_TOO_MANY_RUNS : AGENTBOX_ERROR_SHUTTING_DOWN,
+                                "%s", error_message(e, k));
                 return 1;
         }
         k = request_read(m, &r->request, &e);
@@ -53,8 +54,9 @@ static int broker_method_prepare_run(sd_bus_message *m, void *userdata, sd_bus_e
         manager_touch(userdata);
         r = policy_load(name, NULL, NULL, &p, &e);
         if (r < 0)
-                return sd_bus_error_set(ret_error, r == -ENOENT ? AGENTBOX_ERROR_NO_SUCH_POLICY : AGENTBOX_ERROR_POLICY_INVALID,
-                        error_message(e, r));
+                return sd_bus_error_set(ret_error,
+                                r == -ENOENT ? AGENTBOX_ERROR_NO_SUCH_POLICY : AGENTBOX_ERROR_POLICY_INVALID,
+                                error_message(e, r));
         r = sd_bus_message_new_method_return(m, &reply);
         if (r >= 0)
                 r = sd_bus_message_append_strv(reply, (char **) policy_list(p, ENVIRONMENT_PASS));
@@ -105,7 +107,8 @@ static void on_question_answered(void *userdata, int verdict, const char *why)
                 (void) sd_bus_message_rewind(q->call, true);
                 r = q->answer(q->manager, q->call, &q->caller, true, &e);
         } else
-                r = sd_bus_error_setf(&e, AGENTBOX_ERROR_NOT_AUTHORIZED, "not authorised to see or end other users' runs: %s", why);
+                r = sd_bus_error_setf(&e, AGENTBOX_ERROR_NOT_AUTHORIZED,
+                                "not authorised to see or end other users' runs: %s", why);
         if (r < 0)
                 (void) sd_bus_reply_method_errno(q->call, r, &e);
         question_free(q);
@@ -113,8 +116,10 @@ static void on_question_answered(void *userdata, int verdict, const char *why)
 
 typedef int (*Answer)(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e);
 
-/* answer() gives -EACCES where only one who may see (or end) everybody's runs gets it: then polkit is asked. */
-static int answer_or_ask(Manager *m, sd_bus_message *call, const char *action, Answer answer, sd_bus_error *ret_error)
+/* answer() gives -EACCES where only one who may see (or end) everybody's runs gets it: then polkit is asked.
+ */
+static int answer_or_ask(
+                Manager *m, sd_bus_message *call, const char *action, Answer answer, sd_bus_error *ret_error)
 {
         _cleanup_(caller_done) Caller c = {};
         _cleanup_error_ Error *e = NULL;
@@ -151,8 +156,10 @@ static int read_run(Manager *m, sd_bus_message *call, Run **ret, sd_bus_error *e
                 return 0;
         if (!run_name_is_valid(id))
                 return sd_bus_error_set(e, AGENTBOX_ERROR_NO_SUCH_RUN, "no run has such an id or name");
-        return sd_bus_error_setf(e, AGENTBOX_ERROR_NO_SUCH_RUN, "no run %s: see \"agentbox ps\" for the present ones, \"agentbox log\" for "
-                                                                "earlier ones", id);
+        return sd_bus_error_setf(e, AGENTBOX_ERROR_NO_SUCH_RUN,
+                        "no run %s: see \"agentbox ps\" for the present ones, \"agentbox log\" for "
+                        "earlier ones",
+                        id);
 }
 
 static int answer_list(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e)
@@ -214,7 +221,8 @@ static int answer_wait(Manager *m, sd_bus_message *call, const Caller *c, bool a
                 return r < 0 ? r : sd_bus_send(NULL, reply, NULL);
         }
         if (run->n_waiters >= WAITERS_MAX)
-                return sd_bus_error_set(e, AGENTBOX_ERROR_TOO_MANY_RUNS, "too many wait for this run already");
+                return sd_bus_error_set(
+                                e, AGENTBOX_ERROR_TOO_MANY_RUNS, "too many wait for this run already");
         waiters = realloc(run->waiters, (run->n_waiters + 1) * sizeof(*waiters));
         if (!waiters)
                 return -ENOMEM;
@@ -246,7 +254,8 @@ static int answer_kill(Manager *m, sd_bus_message *call, const Caller *c, bool a
         if (streq(reason, "output-limit") && streq(c->sender, run->caller.sender))
                 run_kill(run, KILL_OUTPUT_LIMIT);
         else if (*reason)
-                return sd_bus_error_set(e, AGENTBOX_ERROR_INVALID_REQUEST, "only the client of a run may give that reason");
+                return sd_bus_error_set(e, AGENTBOX_ERROR_INVALID_REQUEST,
+                                "only the client of a run may give that reason");
         else if (signal == 0)
                 run_kill(run, KILL_ASKED);
         else {
@@ -286,9 +295,11 @@ static int broker_method_doctor(sd_bus_message *m, void *userdata, sd_bus_error 
 
 static const sd_bus_vtable manager_vtable[] = {
         SD_BUS_VTABLE_START(0),
-        METHOD("Run", AGENTBOX_RUN_SIGNATURE, P(policy) P(tightenings) P(argv) P(environment) P(options) P(stdio), AGENTBOX_RUN_RESULT,
-                P(run) P(path) P(facts), broker_method_run),
-        METHOD("PrepareRun", AGENTBOX_PASS_SIGNATURE, P(policy), AGENTBOX_PASS_RESULT, P(variables), broker_method_prepare_run),
+        METHOD("Run", AGENTBOX_RUN_SIGNATURE,
+                        P(policy) P(tightenings) P(argv) P(environment) P(options) P(stdio),
+                        AGENTBOX_RUN_RESULT, P(run) P(path) P(facts), broker_method_run),
+        METHOD("PrepareRun", AGENTBOX_PASS_SIGNATURE, P(policy), AGENTBOX_PASS_RESULT, P(variables),
+                        broker_method_prepare_run),
         METHOD("ListPolicies", "", , "as", P(policies), broker_method_list_policies),
         METHOD("ListRuns", "", , AGENTBOX_LIST_RESULT, P(runs), broker_method_list_runs),
         METHOD("GetRun", "s", P(run), AGENTBOX_FACTS, P(facts), broker_method_get_run),
@@ -302,14 +313,16 @@ static const sd_bus_vtable manager_vtable[] = {
 /* ---- the objects of runs */
 
 /* Somebody else's run does not exist for the caller. */
-static int find_run(sd_bus *bus, const char *path, const char *interface, void *userdata, void **ret, sd_bus_error *e)
+static int find_run(sd_bus *bus, const char *path, const char *interface, void *userdata, void **ret,
+                sd_bus_error *e)
 {
         sd_bus_message *m = sd_bus_get_current_message(bus);
         _cleanup_(caller_done) Caller c = {};
         const char *id = startswith(path, AGENTBOX_RUN_PATH_PREFIX);
         Run *run = id ? manager_by_id(userdata, id) : NULL;
 
-        if (!run || run->phase == RUN_ASKING || !m || caller_read(m, &c, NULL) < 0 || !run_is_visible(run, &c))
+        if (!run || run->phase == RUN_ASKING || !m || caller_read(m, &c, NULL) < 0 ||
+                        !run_is_visible(run, &c))
                 return 0;
         *ret = run;
         return 1;
@@ -337,15 +350,19 @@ static int enumerate_runs(sd_bus *bus, const char *prefix, void *userdata, char 
         return 0;
 }
 
-static int get_text(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply, void *userdata,
-        sd_bus_error *e)
+static int get_text(sd_bus *bus, const char *path, const char *interface, const char *property,
+                sd_bus_message *reply, void *userdata, sd_bus_error *e)
 {
         const Run *r = userdata;
         const struct {
                 const char *property, *value;
         } rows[] = {
-                { "Id", r->id },         { "Name", r->name },       { "Policy", r->policy_name },
-                { "Unit", r->unit },     { "Command", r->command }, { "State", run_state_name(r) },
+                { "Id", r->id },
+                { "Name", r->name },
+                { "Policy", r->policy_name },
+                { "Unit", r->unit },
+                { "Command", r->command },
+                { "State", run_state_name(r) },
                 { "PolicyDigest", r->digest },
         };
 
@@ -355,8 +372,8 @@ static int get_text(sd_bus *bus, const char *path, const char *interface, const 
         return -ENXIO;
 }
 
-static int get_facts(sd_bus *bus, const char *path, const char *interface, const char *property, sd_bus_message *reply, void *userdata,
-        sd_bus_error *e)
+static int get_facts(sd_bus *bus, const char *path, const char *interface, const char *property,
+                sd_bus_message *reply, void *userdata, sd_bus_error *e)
 {
         return run_append_facts(reply, userdata);
 }
@@ -397,16 +414,19 @@ static int on_disconnected(sd_bus_message *m, void *userdata, sd_bus_error *ret_
 {
         Manager *manager = userdata;
 
-        /* Without the bus nobody can ask for anything, and no client can be seen leaving: the next broker sorts that out. */
+        /* Without the bus nobody can ask for anything, and no client can be seen leaving: the next broker
+         * sorts that out. */
         return sd_event_exit(manager->event, -ECONNRESET);
 }
 
 static int add_objects(Manager *m)
 {
-        int r = sd_bus_add_object_vtable(m->bus, NULL, AGENTBOX_OBJECT_PATH, AGENTBOX_MANAGER_INTERFACE, manager_vtable, m);
+        int r = sd_bus_add_object_vtable(
+                        m->bus, NULL, AGENTBOX_OBJECT_PATH, AGENTBOX_MANAGER_INTERFACE, manager_vtable, m);
 
         if (r >= 0)
-                r = sd_bus_add_fallback_vtable(m->bus, NULL, "/org/agentbox1/run", AGENTBOX_RUN_INTERFACE, run_vtable, find_run, m);
+                r = sd_bus_add_fallback_vtable(m->bus, NULL, "/org/agentbox1/run", AGENTBOX_RUN_INTERFACE,
+                                run_vtable, find_run, m);
         if (r >= 0)
                 r = sd_bus_add_node_enumerator(m->bus, NULL, "/org/agentbox1/run", enumerate_runs, m);
         return r;
@@ -414,8 +434,9 @@ static int add_objects(Manager *m)
 
 int broker_bus_connect(Manager *m, Error **reterr)
 {
-        static const char lost[] = "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
-                                   "member='NameOwnerChanged',path='/org/freedesktop/DBus',arg2=''";
+        static const char lost[] =
+                        "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
+                        "member='NameOwnerChanged',path='/org/freedesktop/DBus',arg2=''";
         int r = sd_bus_open_system(&m->bus);
 
         if (r >= 0)
@@ -423,8 +444,9 @@ int broker_bus_connect(Manager *m, Error **reterr)
         if (r >= 0)
                 r = sd_bus_add_match(m->bus, NULL, lost, on_name_lost, m);
         if (r >= 0)
-                r = sd_bus_match_signal(m->bus, NULL, "org.freedesktop.DBus.Local", "/org/freedesktop/DBus/Local",
-                        "org.freedesktop.DBus.Local", "Disconnected", on_disconnected, m);
+                r = sd_bus_match_signal(m->bus, NULL, "org.freedesktop.DBus.Local",
+                                "/org/freedesktop/DBus/Local", "org.freedesktop.DBus.Local", "Disconnected",
+                                on_disconnected, m);
         if (r >= 0)
                 r = sd_bus_attach_event(m->bus, m->event, SD_EVENT_PRIORITY_NORMAL);
         return r < 0 ? error_set(reterr, r, "cannot use the system bus: %s", strerror(-r)) : 0;
@@ -434,7 +456,9 @@ int broker_bus_take_name(Manager *m, Error **reterr)
 {
         int r = sd_bus_request_name(m->bus, AGENTBOX_BUS_NAME, 0);
 
-        return r < 0 ? error_set(reterr, r, "cannot take the name %s on the system bus: %s", AGENTBOX_BUS_NAME, strerror(-r)) : 0;
+        return r < 0 ? error_set(reterr, r, "cannot take the name %s on the system bus: %s",
+                                       AGENTBOX_BUS_NAME, strerror(-r))
+                     : 0;
 }
 
 int broker_bus_has_client(Manager *m, const char *name)

@@ -55,8 +55,10 @@ static void check_systemd(Manager *m, Finding *f)
 static void check_journal(Manager *m, Finding *f)
 {
         AuditSubject subject = { .run = m->probe_name };
-        int r = audit_write(AUDIT_RUN_REFUSED, &subject, &(AuditDetail){
-                .message = "agentbox doctor: does the journal keep what is written to it?", .reason = "doctor" });
+        int r = audit_write(AUDIT_RUN_REFUSED, &subject,
+                        &(AuditDetail){ .message = "agentbox doctor: does the journal keep what is written "
+                                                   "to it?",
+                                        .reason = "doctor" });
 
         for (unsigned i = 0; r == 0 && i < JOURNAL_TRIES; i++) {
                 r = audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, m->probe_name, true);
@@ -66,21 +68,29 @@ static void check_journal(Manager *m, Finding *f)
         if (r > 0)
                 found(f, OK, "", "a record was written and read back");
         else
-                found(f, FAILED, "see \"systemctl status systemd-journald\" and journald.conf (Storage=, disk space); without a journal nothing runs",
-                        "a record was written and did not arrive%s%s", r < 0 ? ": " : "", r < 0 ? strerror(-r) : "");
+                found(f, FAILED,
+                                "see \"systemctl status systemd-journald\" and journald.conf (Storage=, "
+                                "disk space); without a journal nothing runs",
+                                "a record was written and did not arrive%s%s", r < 0 ? ": " : "",
+                                r < 0 ? strerror(-r) : "");
 }
 
 static void check_polkit(Manager *m, Finding *f)
 {
         _cleanup_bus_error_ sd_bus_error e = SD_BUS_ERROR_NULL;
-        int r = sd_bus_call_method(m->bus, "org.freedesktop.PolicyKit1", "/org/freedesktop/PolicyKit1/Authority",
-                "org.freedesktop.DBus.Peer", "Ping", &e, NULL, NULL);
+        int r = sd_bus_call_method(m->bus, "org.freedesktop.PolicyKit1",
+                        "/org/freedesktop/PolicyKit1/Authority", "org.freedesktop.DBus.Peer", "Ping", &e,
+                        NULL, NULL);
 
         if (r >= 0)
                 found(f, OK, "", "polkit answers");
         else
-                found(f, WARNING, "install polkitd if users outside the group " AGENTBOX_GROUP " shall be able to ask",
-                        "polkit does not answer (%s): only root and those whom [Access] names may run anything", e.message ?: strerror(-r));
+                found(f, WARNING,
+                                "install polkitd if users outside the group " AGENTBOX_GROUP
+                                " shall be able to ask",
+                                "polkit does not answer (%s): only root and those whom [Access] names may "
+                                "run anything",
+                                e.message ?: strerror(-r));
 }
 
 static bool has_controller(const Manager *m, const char *v1_root, const char *name)
@@ -89,36 +99,46 @@ static bool has_controller(const Manager *m, const char *v1_root, const char *na
 
         if (v1_root)
                 return true;
-        if (!m->host.cgroup_root_unified || asprintf(&path, "%s/cgroup.controllers", m->host.cgroup_root_unified) < 0)
+        if (!m->host.cgroup_root_unified ||
+                        asprintf(&path, "%s/cgroup.controllers", m->host.cgroup_root_unified) < 0)
                 return false;
         return read_file(path, 4096, &list, NULL) >= 0 && strstr(list, name);
 }
 
 static void check_cgroups(Manager *m, Finding *f)
 {
-        bool memory = has_controller(m, m->host.cgroup_root_memory, "memory"), pids = has_controller(m, m->host.cgroup_root_pids, "pids"),
+        bool memory = has_controller(m, m->host.cgroup_root_memory, "memory"),
+             pids = has_controller(m, m->host.cgroup_root_pids, "pids"),
              cpu = has_controller(m, m->host.cgroup_root_cpu, "cpu");
         const char *v = m->host.cgroup_root_memory ? "version 1" : "version 2";
 
         if (memory && pids && cpu)
                 found(f, OK, "", "memory, pids and cpu controllers, %s", v);
         else
-                found(f, FAILED, "boot with the missing controllers enabled; in a container, delegate them to it",
-                        "missing controllers:%s%s%s", memory ? "" : " memory", pids ? "" : " pids", cpu ? "" : " cpu");
+                found(f, FAILED,
+                                "boot with the missing controllers enabled; in a container, delegate them "
+                                "to it",
+                                "missing controllers:%s%s%s", memory ? "" : " memory", pids ? "" : " pids",
+                                cpu ? "" : " cpu");
 }
 
-/* Whether the kernel lets us look which programs are attached to a cgroup, which is how the address filter is verified. */
+/* Whether the kernel lets us look which programs are attached to a cgroup, which is how the address filter
+ * is verified. */
 static void check_bpf(Manager *m, Finding *f)
 {
         union bpf_attr attr = { .query = { .attach_type = BPF_CGROUP_INET_EGRESS } };
-        _cleanup_close_ int fd = m->host.cgroup_root_unified ? open(m->host.cgroup_root_unified, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+        _cleanup_close_ int fd = m->host.cgroup_root_unified
+                                                 ? open(m->host.cgroup_root_unified,
+                                                                   O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+                                                 : -1;
 
         attr.query.target_fd = (uint32_t) fd;
         if (fd < 0)
                 found(f, FAILED, "mount a cgroup2 hierarchy", "no cgroup2 hierarchy");
         else if (syscall(SYS_bpf, BPF_PROG_QUERY, &attr, sizeof(attr)) < 0)
-                found(f, FAILED, "the kernel needs CONFIG_CGROUP_BPF, and a container must let bpf() through",
-                        "programs of cgroups cannot be queried: %s", strerror(errno));
+                found(f, FAILED,
+                                "the kernel needs CONFIG_CGROUP_BPF, and a container must let bpf() through",
+                                "programs of cgroups cannot be queried: %s", strerror(errno));
         else
                 found(f, OK, "", "programs of cgroups can be queried");
 }
@@ -128,7 +148,8 @@ static void check_landlock(Manager *m, Finding *f)
         if (m->host.landlock_abi > 0)
                 found(f, OK, "", "Landlock, version %u", m->host.landlock_abi);
         else
-                found(f, WARNING, "boot with lsm=landlock,... if the kernel has it", "no Landlock: one wall less, the others stand");
+                found(f, WARNING, "boot with lsm=landlock,... if the kernel has it",
+                                "no Landlock: one wall less, the others stand");
 }
 
 static void check_seccomp(Manager *m, Finding *f)
@@ -138,7 +159,8 @@ static void check_seccomp(Manager *m, Finding *f)
         if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0)
                 found(f, OK, "", "seccomp filters, killing included");
         else
-                found(f, FAILED, "the kernel needs CONFIG_SECCOMP_FILTER", "no seccomp filters: %s", strerror(errno));
+                found(f, FAILED, "the kernel needs CONFIG_SECCOMP_FILTER", "no seccomp filters: %s",
+                                strerror(errno));
 }
 
 static void check_network(Manager *m, Finding *f)
@@ -151,7 +173,8 @@ static void check_network(Manager *m, Finding *f)
         if (r >= 0)
                 found(f, OK, "", "network namespaces can be made");
         else
-                found(f, FAILED, "the kernel needs CONFIG_NET_NS", "no network namespace: %s", error_message(e, r));
+                found(f, FAILED, "the kernel needs CONFIG_NET_NS", "no network namespace: %s",
+                                error_message(e, r));
 }
 
 static size_t count_directories(const Manager *m)
@@ -181,17 +204,23 @@ static void check_leftovers(Manager *m, Finding *f)
         if (n_units + n_directories == 0)
                 found(f, OK, "", "nothing is left over");
         else
-                found(f, WARNING, "restart the broker: it removes them (systemctl restart agentboxd)", "left over: %zu units, %zu directories",
-                        n_units, n_directories);
+                found(f, WARNING, "restart the broker: it removes them (systemctl restart agentboxd)",
+                                "left over: %zu units, %zu directories", n_units, n_directories);
 }
 
 static const struct {
         const char *name;
         void (*check)(Manager *m, Finding *f);
 } checks[] = {
-        { "systemd", check_systemd },   { "journal", check_journal }, { "polkit", check_polkit },
-        { "cgroups", check_cgroups },   { "bpf", check_bpf },         { "landlock", check_landlock },
-        { "seccomp", check_seccomp },   { "network", check_network }, { "leftovers", check_leftovers },
+        { "systemd", check_systemd },
+        { "journal", check_journal },
+        { "polkit", check_polkit },
+        { "cgroups", check_cgroups },
+        { "bpf", check_bpf },
+        { "landlock", check_landlock },
+        { "seccomp", check_seccomp },
+        { "network", check_network },
+        { "leftovers", check_leftovers },
 };
 
 int broker_doctor(Manager *m, sd_bus_message *reply)
@@ -203,7 +232,8 @@ int broker_doctor(Manager *m, sd_bus_message *reply)
                 Finding f = {};
 
                 checks[i].check(m, &f);
-                r = sd_bus_message_append(reply, "(ssss)", checks[i].name, outcomes[f.outcome], f.message ?: "out of memory", f.advice);
+                r = sd_bus_message_append(reply, "(ssss)", checks[i].name, outcomes[f.outcome],
+                                f.message ?: "out of memory", f.advice);
                 free(f.message);
         }
         return r < 0 ? r : sd_bus_message_close_container(reply);

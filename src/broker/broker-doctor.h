@@ -3,5 +3,6 @@
 
 #include "broker/manager.h"
 
-/* Appends AGENTBOX_DOCTOR_RESULT: what this host can enforce, checked by doing it, and what is left over of earlier runs. */
+/* Appends AGENTBOX_DOCTOR_RESULT: what this host can enforce, checked by doing it, and what is left over of
+ * earlier runs. */
 int broker_doctor(Manager *m, sd_bus_message *reply);

@@ -80,8 +80,9 @@ static int read_tightenings(sd_bus_message *m, char ***ret, Error **reterr)
 
         while (r >= 0 && (r = sd_bus_message_read_basic(m, 's', &s)) > 0) {
                 if (++n > TIGHTENINGS_MAX || strlen(s) > TIGHTENING_LENGTH_MAX)
-                        return error_set(reterr, -E2BIG, "more than %u changes to the policy, or one longer than %u bytes", TIGHTENINGS_MAX,
-                                TIGHTENING_LENGTH_MAX);
+                        return error_set(reterr, -E2BIG,
+                                        "more than %u changes to the policy, or one longer than %u bytes",
+                                        TIGHTENINGS_MAX, TIGHTENING_LENGTH_MAX);
                 r = strv_extend(&l, s);
         }
         if (r >= 0)
@@ -121,7 +122,8 @@ static int add_byte_string(ByteStrings *b, const void *p, size_t n)
 }
 
 /* left: how many bytes the request may still have, each NUL counted. */
-static int read_byte_strings(sd_bus_message *m, const char *what, size_t max, size_t *left, char ***ret, Error **reterr)
+static int read_byte_strings(
+                sd_bus_message *m, const char *what, size_t max, size_t *left, char ***ret, Error **reterr)
 {
         ByteStrings b = {};
         _cleanup_strv_ char **l = NULL;
@@ -137,7 +139,9 @@ static int read_byte_strings(sd_bus_message *m, const char *what, size_t max, si
                 if (b.n >= max)
                         r = error_set(reterr, -E2BIG, "more than %zu %s", max, what);
                 else if (n >= *left)
-                        r = error_set(reterr, -E2BIG, "arguments and environment are larger than %u MiB together", REQUEST_BYTES_MAX >> 20);
+                        r = error_set(reterr, -E2BIG,
+                                        "arguments and environment are larger than %u MiB together",
+                                        REQUEST_BYTES_MAX >> 20);
                 else if (n > 0 && memchr(p, 0, n))
                         r = error_set(reterr, -EINVAL, "a NUL byte in the %s", what);
                 else
@@ -253,8 +257,10 @@ static int read_stdio(sd_bus_message *m, Request *q, Error **reterr)
         if (r < 0)
                 return malformed(r, reterr);
         if (n != (q->detach ? 0 : 3))
-                return error_set(reterr, -EINVAL, "%s", q->detach ? "a detached run takes no descriptors" :
-                                                                  "three descriptors are needed: standard input, output and error");
+                return error_set(reterr, -EINVAL, "%s",
+                                q->detach ? "a detached run takes no descriptors"
+                                          : "three descriptors are needed: standard input, output and "
+                                            "error");
         for (int i = 0; i < n; i++) {
                 q->stdio[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 3);
                 if (q->stdio[i] < 0)
@@ -268,13 +274,16 @@ static int check(Request *q, Error **reterr)
         if (!q->argv)
                 return error_set(reterr, -EINVAL, "no command was given");
         if (q->name && !run_name_is_valid(q->name))
-                return error_set(reterr, -EINVAL, "a run's name consists of 1 to %u letters, digits, \"_\" and \"-\"", NAME_LENGTH_MAX);
+                return error_set(reterr, -EINVAL,
+                                "a run's name consists of 1 to %u letters, digits, \"_\" and \"-\"",
+                                NAME_LENGTH_MAX);
         if (q->cwd && (!*q->cwd || strlen(q->cwd) >= PATH_MAX - 256))
                 return error_set(reterr, -EINVAL, "the directory to start in is empty or too long");
         if (q->tty && q->detach)
                 return error_set(reterr, -EINVAL, "a detached run has no terminal");
         if (q->term && !term_is_valid(q->term))
-                return error_set(reterr, -EINVAL, "TERM consists of 1 to %u letters, digits and \"._+-\"", TERM_LENGTH_MAX);
+                return error_set(reterr, -EINVAL, "TERM consists of 1 to %u letters, digits and \"._+-\"",
+                                TERM_LENGTH_MAX);
         if (q->tty && !q->term) {
                 q->term = strdup("xterm");
                 if (!q->term)

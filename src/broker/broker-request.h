@@ -7,14 +7,15 @@
 #include "base/error.h"
 #include "base/strv.h"
 
-/* What a caller asks for with Run(), decoded and within its bounds; nothing of it has been judged against a policy. */
+/* What a caller asks for with Run(), decoded and within its bounds; nothing of it has been judged against a
+ * policy. */
 typedef struct Request {
         char *policy;
         char **tightenings;
         char **argv, **env;
-        char *cwd;   /* as given, or NULL */
-        char *name;  /* or NULL */
-        char *term;  /* with tty: never NULL */
+        char *cwd;  /* as given, or NULL */
+        char *name; /* or NULL */
+        char *term; /* with tty: never NULL */
         bool detach, tty, scope;
         int stdio[3]; /* our own copies; -1: none were given (detach) */
 } Request;
@@ -31,5 +32,6 @@ int request_read(sd_bus_message *m, Request *ret, Error **reterr);
 bool run_name_is_valid(const char *s);
 bool term_is_valid(const char *s);
 
-/* The directory to start in: absolute, relative ones beneath the workspace. Whether it exists, the shim finds out. */
+/* The directory to start in: absolute, relative ones beneath the workspace. Whether it exists, the shim
+ * finds out. */
 char *request_directory(const Request *q, const char *workspace);

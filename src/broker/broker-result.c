@@ -21,16 +21,18 @@ static bool was_output(const RunEnding *e, const RunResult *r)
         return e->kill_reason == KILL_OUTPUT_LIMIT;
 }
 
-/* Where the deaths for memory could not be counted to the last: killed by nobody we know, with the limit reached. */
+/* Where the deaths for memory could not be counted to the last: killed by nobody we know, with the limit
+ * reached. */
 static bool looks_like_oom(const RunEnding *e, const RunResult *r)
 {
         return e->oom_kills_unknown && e->exec_main_code == CLD_KILLED && e->exec_main_status == SIGKILL &&
-                r->memory_peak != UINT64_MAX && r->memory_peak >= e->memory_max;
+               r->memory_peak != UINT64_MAX && r->memory_peak >= e->memory_max;
 }
 
 static bool was_oom(const RunEnding *e, const RunResult *r)
 {
-        return e->kill_reason == KILL_OOM || unit_result_is(e, "oom-kill") || e->oom_kills > 0 || looks_like_oom(e, r);
+        return e->kill_reason == KILL_OOM || unit_result_is(e, "oom-kill") || e->oom_kills > 0 ||
+               looks_like_oom(e, r);
 }
 
 static bool was_timeout(const RunEnding *e, const RunResult *r)
@@ -61,7 +63,8 @@ static char *text_oom(const RunEnding *e, const RunResult *r)
         _cleanup_free_ char *limit = format_size(e->memory_max), *peak = format_size(r->memory_peak);
         char *s;
 
-        return limit && peak && asprintf(&s, "memory limit %s reached (peak %s)", limit, peak) >= 0 ? s : NULL;
+        return limit && peak && asprintf(&s, "memory limit %s reached (peak %s)", limit, peak) >= 0 ? s
+                                                                                                    : NULL;
 }
 
 static char *text_timeout(const RunEnding *e, const RunResult *r)
@@ -82,7 +85,8 @@ static char *text_lost(const RunEnding *e, const RunResult *r)
         return strdup("nobody saw how it ended: the broker was not running");
 }
 
-/* The first row whose test holds decides. What we did ourselves we know best; a limit outranks how the process died of it. */
+/* The first row whose test holds decides. What we did ourselves we know best; a limit outranks how the
+ * process died of it. */
 static const struct {
         bool (*test)(const RunEnding *e, const RunResult *r);
         RunReason reason;
@@ -108,10 +112,12 @@ int run_result_classify(const RunEnding *e, RunResult *ret)
                 ret->exit_code = (uint64_t) e->exec_main_status;
         if (was_signal(e, ret))
                 ret->signal = (uint64_t) e->exec_main_status;
-        /* The kernel kills for memory when the limit is reached: so the peak is the limit, whatever was seen before. And never is it
-         * more: what the slice's counter has beyond it are the kernel's reserves for each processor. */
+        /* The kernel kills for memory when the limit is reached: so the peak is the limit, whatever was seen
+         * before. And never is it more: what the slice's counter has beyond it are the kernel's reserves for
+         * each processor. */
         if (e->memory_max != UINT64_MAX &&
-                (ret->reason == REASON_OOM || (ret->memory_peak != UINT64_MAX && ret->memory_peak > e->memory_max)))
+                        (ret->reason == REASON_OOM || (ret->memory_peak != UINT64_MAX &&
+                                                                      ret->memory_peak > e->memory_max)))
                 ret->memory_peak = e->memory_max;
         if (endings[i].text) {
                 free(ret->message);

@@ -10,23 +10,23 @@
 
 typedef enum KillReason {
         KILL_NONE,
-        KILL_ASKED,        /* KillRun with signal 0, or its client is gone */
+        KILL_ASKED, /* KillRun with signal 0, or its client is gone */
         KILL_OUTPUT_LIMIT,
-        KILL_OOM,          /* a process of the run was killed for memory, so all of it is */
+        KILL_OOM, /* a process of the run was killed for memory, so all of it is */
         _KILL_REASON_MAX,
 } KillReason;
 
 typedef struct RunEnding {
-        int exec_main_code;      /* CLD_EXITED, CLD_KILLED, CLD_DUMPED; 0: not known */
+        int exec_main_code; /* CLD_EXITED, CLD_KILLED, CLD_DUMPED; 0: not known */
         int exec_main_status;
         const char *unit_result; /* Result= of the unit, or NULL */
         KillReason kill_reason;
-        uint64_t oom_kills;      /* of the run's cgroup */
-        bool oom_kills_unknown;  /* the last ones could not be counted */
+        uint64_t oom_kills;     /* of the run's cgroup */
+        bool oom_kills_unknown; /* the last ones could not be counted */
         bool client_gone;
         uint64_t memory_max, runtime_usec, output_max; /* the policy's; UINT64_MAX: not known */
 } RunEnding;
 
-/* Fills reason, exit_code, signal, message and, where memory was the reason, memory_peak. Never by Result= alone: systemd calls
- * death by SIGTERM, SIGHUP, SIGINT and SIGPIPE a success. */
+/* Fills reason, exit_code, signal, message and, where memory was the reason, memory_peak. Never by Result=
+ * alone: systemd calls death by SIGTERM, SIGHUP, SIGINT and SIGPIPE a success. */
 int run_result_classify(const RunEnding *e, RunResult *ret);

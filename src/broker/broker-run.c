@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <syslog.h>
 #include <systemd/sd-journal.h>
 
@@ -16,162 +14,6 @@
 #define JOURNAL_WAIT_USEC (5u * 1000000u)
 #define START_WAIT_USEC (60u * 1000000u)
 #define SANDBOX_HOSTNAME "sandbox"
-
-/* ---- its life as an object */
-
-static int random_id(char ret[RUN_ID_LENGTH + 1])
-{
-        static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
-        size_t n = 0;
-
-        while (n < RUN_ID_LENGTH) {
-                uint8_t bytes[32];
-
-                if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-                        return -EIO;
-                /* Only below the largest multiple of 36, so that each is as likely as the others. */
-                for (size_t i = 0; i < sizeof(bytes) && n < RUN_ID_LENGTH; i++)
-                        if (bytes[i] < 252)
-                                ret[n++] = alphabet[bytes[i] % 36];
-        }
-        ret[n] = 0;
-        return 0;
-}
-
-void run_set_id(Run *r, const char *id)
-{
-        snprintf(r->id, sizeof(r->id), "%s", id);
-        snprintf(r->unit, sizeof(r->unit), "agentbox-%s.service", r->id);
-        snprintf(r->slice, sizeof(r->slice), "agentbox-%s.slice", r->id);
-}
-
-Run *run_new(Manager *m, sd_bus_message *call)
-{
-        Run *r = calloc(1, sizeof(*r));
-
-        if (!r)
-                return NULL;
-        r->manager = m;
-        r->request = REQUEST_NONE;
-        r->usage = RUN_USAGE_NONE;
-        r->dir_fd = r->netns_fd = r->channel_fd = r->executed_fd = r->pidfd = -1;
-        r->memory_max = r->runtime_usec = r->output_max = UINT64_MAX;
-        run_result_init(&r->result);
-        r->slice_gone = true; /* neither is there yet */
-        if (call) {
-                char id[RUN_ID_LENGTH + 1];
-
-                do
-                        if (random_id(id) < 0) {
-                                free(r);
-                                return NULL;
-                        }
-                while (manager_by_id(m, id));
-                run_set_id(r, id);
-                r->call = sd_bus_message_ref(call);
-        }
-        run_mark(r, MARK_CALLED);
-        return r;
-}
-
-Run *run_free(Run *r)
-{
-        if (!r)
-                return NULL;
-        run_channel_close(r);
-        sd_bus_slot_unref(r->start_slot);
-        sd_bus_slot_unref(r->properties_slot);
-        sd_bus_slot_unref(r->stop_slot);
-        sd_bus_slot_unref(r->check_slot);
-        for (size_t i = 0; i < RUN_SLICES; i++) {
-                sd_bus_slot_unref(r->slice_slots[i]);
-                sd_bus_message_unref(r->slices[i]);
-        }
-        sd_event_source_disable_unref(r->deadline);
-        sd_event_source_disable_unref(r->pidfd_source);
-        closep(&r->pidfd);
-        closep(&r->dir_fd);
-        closep(&r->netns_fd);
-        run_usage_close(&r->usage);
-        sd_bus_message_unref(r->call);
-        sd_bus_message_unref(r->properties);
-        for (size_t i = 0; i < r->n_waiters; i++)
-                sd_bus_message_unref(r->waiters[i]);
-        free(r->waiters);
-        authz_query_free(r->question);
-        caller_done(&r->caller);
-        request_done(&r->request);
-        policy_free(r->policy);
-        free(r->policy_name);
-        free(r->digest);
-        free(r->name);
-        free(r->command);
-        free(r->description);
-        free(r->netns_path);
-        free(r->ip_filter_path);
-        free(r->shim_path);
-        run_root_done(&r->root);
-        unit_props_done(&r->props);
-        attest_done(&r->attest);
-        strv_free(r->verified);
-        strv_free(r->broken);
-        unit_status_done(&r->status);
-        run_result_done(&r->result);
-        free(r);
-        return NULL;
-}
-
-void run_mark(Run *r, RunMark mark)
-{
-        if (r->marks[mark] == 0)
-                r->marks[mark] = now_monotonic();
-}
-
-const char *run_state_name(const Run *r)
-{
-        return r->phase == RUN_ENDED ? "ended" : r->phase >= RUN_RUNNING ? "running" : "starting";
-}
-
-bool run_is_visible(const Run *r, const Caller *c)
-{
-        return authz_owns(c, r->caller.uid);
-}
-
-AuditSubject run_subject(const Run *r)
-{
-        return (AuditSubject){
-                .run = r->id,
-                .policy = r->policy_name,
-                .digest = r->digest,
-                .unit = r->unit,
-                .invocation_id = r->status.invocation_id,
-                .caller_uid = r->caller.uid,
-        };
-}
-
-int run_write_state(Run *r, StatePhase phase)
-{
-        return run_state_write(r->dir_fd, &(RunState){
-                .phase = phase,
-                .id = r->id,
-                .name = r->name,
-                .policy = r->policy_name,
-                .digest = r->digest,
-                .command = r->command,
-                .client = r->caller.sender,
-                .invocation_id = r->status.invocation_id,
-                .control_group = r->status.control_group,
-                .caller_uid = r->caller.uid,
-                .uid = r->uid,
-                .main_pid = (uint32_t) r->peer.pid,
-                .detached = r->detached,
-                .started = r->result.started,
-                .memory_max = r->memory_max,
-                .runtime_usec = r->runtime_usec,
-                .output_max = r->output_max,
-                .verified = r->verified,
-        });
-}
 
 /* ---- refusal */
 
@@ -199,11 +41,12 @@ void run_refuse(Run *r, const char *error_name, const char *format, ...)
                 message = NULL;
         /* A broken promise has a record of its own, written already. */
         if (!streq(error_name, AGENTBOX_ERROR_NOT_VERIFIED))
-                (void) audit_write(AUDIT_RUN_REFUSED, &subject, &(AuditDetail){
-                        .message = message ?: "Run refused",
-                        .command = r->command,
-                        .reason = reason,
-                });
+                (void) audit_write(AUDIT_RUN_REFUSED, &subject,
+                                &(AuditDetail){
+                                                .message = message ?: "Run refused",
+                                                .command = r->command,
+                                                .reason = reason,
+                                });
         reply_error(r, error_name, reason ?: "out of memory");
         r->refused = true;
         r->question = authz_query_free(r->question);
@@ -225,7 +68,8 @@ void run_refuse(Run *r, const char *error_name, const char *format, ...)
 
 static int on_start_deadline(sd_event_source *s, uint64_t usec, void *userdata)
 {
-        run_refuse(userdata, AGENTBOX_ERROR_START_FAILED, "the run's unit did not come up within %u seconds", START_WAIT_USEC / 1000000);
+        run_refuse(userdata, AGENTBOX_ERROR_START_FAILED, "the run's unit did not come up within %u seconds",
+                        START_WAIT_USEC / 1000000);
         return 0;
 }
 
@@ -240,7 +84,8 @@ static int on_unit_accepted(sd_bus_message *m, void *userdata, sd_bus_error *ret
                 r->slice_gone = true;
         if (e && r->phase == RUN_STARTING) {
                 r->unit_over = true;
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 refused the run's unit: %s", e->message ?: e->name);
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 refused the run's unit: %s",
+                                e->message ?: e->name);
         } else if (e) {
                 r->unit_over = true;
                 run_end(r);
@@ -254,11 +99,13 @@ static int write_requested(Run *r)
         _cleanup_free_ char *message = NULL;
         int k;
 
-        if (asprintf(&message, "Run %s under policy %s requested by uid %u", r->id, r->policy_name, r->caller.uid) < 0) {
+        if (asprintf(&message, "Run %s under policy %s requested by uid %u", r->id, r->policy_name,
+                            r->caller.uid) < 0) {
                 message = NULL;
                 return -ENOMEM;
         }
-        k = audit_write(AUDIT_RUN_REQUESTED, &subject, &(AuditDetail){ .message = message, .command = r->command });
+        k = audit_write(AUDIT_RUN_REQUESTED, &subject,
+                        &(AuditDetail){ .message = message, .command = r->command });
         r->confirm_until = now_monotonic() + JOURNAL_WAIT_USEC;
         manager_arm_confirmer(r->manager);
         return k;
@@ -274,14 +121,17 @@ static int start_unit(Run *r, Error **reterr)
 
         if (k < 0)
                 return k;
-        k = sd_event_add_time_relative(m->event, &r->deadline, CLOCK_MONOTONIC, START_WAIT_USEC, 0, on_start_deadline, r);
+        k = sd_event_add_time_relative(
+                        m->event, &r->deadline, CLOCK_MONOTONIC, START_WAIT_USEC, 0, on_start_deadline, r);
         if (k >= 0)
-                k = broker_unit_start(m->pid1.bus, r->unit, &r->props, shim_fd, on_unit_accepted, r, &r->start_slot);
+                k = broker_unit_start(m->pid1.bus, r->unit, &r->props, shim_fd, on_unit_accepted, r,
+                                &r->start_slot);
         if (k >= 0)
                 k = sd_bus_flush(m->pid1.bus);
         if (k < 0)
                 return error_set(reterr, k, "cannot ask PID 1 for the run's unit: %s", strerror(-k));
-        /* While PID 1 works: most policies are in the cache afterwards. A failure shows again where it counts. */
+        /* While PID 1 works: most policies are in the cache afterwards. A failure shows again where it
+         * counts. */
         (void) filter_cache_get(&m->filters, r->policy, r->digest, true, &filter, &n, NULL);
         return 0;
 }
@@ -304,7 +154,8 @@ static void begin_authorised(Run *r)
         r->unit_over = true; /* none is there yet */
         k = write_requested(r);
         if (k < 0) {
-                run_refuse(r, AGENTBOX_ERROR_NO_JOURNAL, "the request cannot be written to the journal: %s", strerror(-k));
+                run_refuse(r, AGENTBOX_ERROR_NO_JOURNAL, "the request cannot be written to the journal: %s",
+                                strerror(-k));
                 return;
         }
         k = run_prepare(r, &e);
@@ -314,7 +165,10 @@ static void begin_authorised(Run *r)
                 k = start_unit(r, &e);
         }
         if (k < 0)
-                run_refuse(r, k == -EOPNOTSUPP ? AGENTBOX_ERROR_NOT_ENFORCEABLE : AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
+                run_refuse(r,
+                                k == -EOPNOTSUPP ? AGENTBOX_ERROR_NOT_ENFORCEABLE
+                                                 : AGENTBOX_ERROR_START_FAILED,
+                                "%s", error_message(e, k));
 }
 
 static void on_authorised(void *userdata, int verdict, const char *why)
@@ -327,8 +181,9 @@ static void on_authorised(void *userdata, int verdict, const char *why)
                 return;
         }
         run_refuse(r, AGENTBOX_ERROR_NOT_AUTHORIZED,
-                "not authorised: uid %u may not use policy %s: it is not opened to this user ([Access], group %s), and %s", r->caller.uid,
-                r->policy_name, AGENTBOX_GROUP, why);
+                        "not authorised: uid %u may not use policy %s: it is not opened to this user "
+                        "([Access], group %s), and %s",
+                        r->caller.uid, r->policy_name, AGENTBOX_GROUP, why);
 }
 
 void run_begin(Run *r)
@@ -361,21 +216,24 @@ static void refuse_unverified(Run *r, int k)
                 (void) strv_extend(&r->broken, "verification: could not be completed");
         broken = strv_join(r->broken, "; ");
         shown = broken ? escape_for_display(broken, strlen(broken), 4096) : NULL;
-        if (asprintf(&message, "Run %s not started, this host does not keep what the policy promises: %s", r->id, shown ?: "?") < 0)
+        if (asprintf(&message, "Run %s not started, this host does not keep what the policy promises: %s",
+                            r->id, shown ?: "?") < 0)
                 message = NULL;
-        (void) audit_write(AUDIT_RUN_UNVERIFIED, &subject, &(AuditDetail){
-                .message = message ?: "Run not verified",
-                .command = r->command,
-                .verified = r->verified,
-                .broken = r->broken,
-        });
+        (void) audit_write(AUDIT_RUN_UNVERIFIED, &subject,
+                        &(AuditDetail){
+                                        .message = message ?: "Run not verified",
+                                        .command = r->command,
+                                        .verified = r->verified,
+                                        .broken = r->broken,
+                        });
         run_refuse(r, AGENTBOX_ERROR_NOT_VERIFIED, "not verified: %s", shown ?: "?");
 }
 
 static int launch(Run *r, Error **reterr)
 {
         _cleanup_close_ int workspace_fd = -1;
-        int k = run_root_take_workspace(r->peer.pid, r->peer.uid, r->peer.gid, r->policy, &workspace_fd, reterr);
+        int k = run_root_take_workspace(
+                        r->peer.pid, r->peer.uid, r->peer.gid, r->policy, &workspace_fd, reterr);
 
         if (k >= 0)
                 k = uts_set_hostname(r->peer.pid, SANDBOX_HOSTNAME, reterr);
@@ -401,7 +259,8 @@ static int write_verified(Run *r)
                 message = NULL;
                 return -ENOMEM;
         }
-        return audit_write(AUDIT_RUN_VERIFIED, &subject, &(AuditDetail){ .message = message, .verified = r->verified });
+        return audit_write(AUDIT_RUN_VERIFIED, &subject,
+                        &(AuditDetail){ .message = message, .verified = r->verified });
 }
 
 void run_advance(Run *r)
@@ -416,20 +275,22 @@ void run_advance(Run *r)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
                 return;
         }
-        k = broker_verify(&(VerifyInput){
-                .host = &r->manager->host,
-                .policy = r->policy,
-                .context = &r->context,
-                .sent = &r->props,
-                .attest = &r->attest,
-                .peer = r->peer,
-                .control_group = r->status.control_group,
-                .properties = r->properties,
-                .run_slice_properties = r->slices[0],
-                .slice_properties = r->slices[1],
-                .root_slice_properties = r->slices[2],
-                .netns_inode = r->netns_inode,
-        }, &r->verified, &r->broken);
+        k = broker_verify(
+                        &(VerifyInput){
+                                        .host = &r->manager->host,
+                                        .policy = r->policy,
+                                        .context = &r->context,
+                                        .sent = &r->props,
+                                        .attest = &r->attest,
+                                        .peer = r->peer,
+                                        .control_group = r->status.control_group,
+                                        .properties = r->properties,
+                                        .run_slice_properties = r->slices[0],
+                                        .slice_properties = r->slices[1],
+                                        .root_slice_properties = r->slices[2],
+                                        .netns_inode = r->netns_inode,
+                        },
+                        &r->verified, &r->broken);
         run_mark(r, MARK_VERIFIED);
         if (k != 0) {
                 refuse_unverified(r, k);
@@ -446,17 +307,27 @@ void run_advance(Run *r)
 static void log_marks(const Run *r)
 {
         static const char *const names[_MARK_MAX] = {
-                [MARK_CALLED] = "called", [MARK_AUTHORISED] = "authorised", [MARK_PREPARED] = "prepared",
-                [MARK_UNIT_ACCEPTED] = "accepted", [MARK_FORKED] = "forked", [MARK_JOURNAL] = "journal",
-                [MARK_PROPERTIES] = "properties", [MARK_ATTESTED] = "attested", [MARK_VERIFIED] = "verified",
-                [MARK_SENT] = "sent", [MARK_EXECUTED] = "executed", [MARK_EXITED] = "exited", [MARK_UNIT_OVER] = "over",
+                [MARK_CALLED] = "called",
+                [MARK_AUTHORISED] = "authorised",
+                [MARK_PREPARED] = "prepared",
+                [MARK_UNIT_ACCEPTED] = "accepted",
+                [MARK_FORKED] = "forked",
+                [MARK_JOURNAL] = "journal",
+                [MARK_PROPERTIES] = "properties",
+                [MARK_ATTESTED] = "attested",
+                [MARK_VERIFIED] = "verified",
+                [MARK_SENT] = "sent",
+                [MARK_EXECUTED] = "executed",
+                [MARK_EXITED] = "exited",
+                [MARK_UNIT_OVER] = "over",
                 [MARK_ENDED] = "ended",
         };
         _cleanup_buf_ Buf b = {};
 
         for (size_t i = 0; i < _MARK_MAX; i++)
                 if (r->marks[i] != 0)
-                        buf_printf(&b, " %s=%.1f", names[i], (double) (r->marks[i] - r->marks[MARK_CALLED]) / 1000);
+                        buf_printf(&b, " %s=%.1f", names[i],
+                                        (double) (r->marks[i] - r->marks[MARK_CALLED]) / 1000);
         if (b.error == 0 && b.data)
                 sd_journal_print(LOG_DEBUG, "Run %s, ms since the call:%s", r->id, (const char *) b.data);
 }
@@ -484,9 +355,11 @@ void run_on_executed(Run *r)
         run_mark(r, MARK_EXECUTED);
         r->phase = RUN_RUNNING;
         drop_start(r);
-        if (asprintf(&message, "Run %s started as uid %u%s%s", r->id, r->uid, r->command && *r->command ? ": " : "", r->command ?: "") < 0)
+        if (asprintf(&message, "Run %s started as uid %u%s%s", r->id, r->uid,
+                            r->command && *r->command ? ": " : "", r->command ?: "") < 0)
                 message = NULL;
-        (void) audit_write(AUDIT_RUN_STARTED, &subject, &(AuditDetail){ .message = message ?: "Run started", .command = r->command });
+        (void) audit_write(AUDIT_RUN_STARTED, &subject,
+                        &(AuditDetail){ .message = message ?: "Run started", .command = r->command });
         (void) run_reply_started(r);
         manager_arm_sampler(r->manager);
         if (r->manager->debug)
@@ -499,7 +372,8 @@ void run_on_failure(Run *r, const ExecFailure *f)
 
         if (f->stage == EXEC_STAGE_EXECVE && r->request.argv) {
                 shown = escape_for_display(r->request.argv[0], strlen(r->request.argv[0]), 256);
-                if (asprintf(&r->result.message, "cannot execute %s: %s", shown ?: "?", strerror(f->error)) < 0)
+                if (asprintf(&r->result.message, "cannot execute %s: %s", shown ?: "?", strerror(f->error)) <
+                                0)
                         r->result.message = NULL;
                 /* The shim's exit status, 126 or 127, comes by the usual way. */
                 run_mark(r, MARK_EXECUTED);
@@ -511,8 +385,10 @@ void run_on_failure(Run *r, const ExecFailure *f)
         if (f->stage == EXEC_STAGE_CWD) {
                 directory = request_directory(&r->request, policy_string(r->policy, FILES_WORKSPACE));
                 shown = directory ? escape_for_display(directory, strlen(directory), 256) : NULL;
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot start in the directory %s: %s", shown ?: "?", strerror(f->error));
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot start in the directory %s: %s",
+                                shown ?: "?", strerror(f->error));
                 return;
         }
-        run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the shim failed in stage %s: %s", exec_stage_to_string(f->stage), strerror(f->error));
+        run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the shim failed in stage %s: %s",
+                        exec_stage_to_string(f->stage), strerror(f->error));
 }

@@ -22,7 +22,8 @@ static bool is_null(const struct stat *st)
 
 static bool is_pty(const struct stat *st)
 {
-        return S_ISCHR(st->st_mode) && major(st->st_rdev) >= PTS_MAJOR_FIRST && major(st->st_rdev) <= PTS_MAJOR_LAST;
+        return S_ISCHR(st->st_mode) && major(st->st_rdev) >= PTS_MAJOR_FIRST &&
+               major(st->st_rdev) <= PTS_MAJOR_LAST;
 }
 
 static bool open_for(int fd, bool writing)
@@ -44,16 +45,21 @@ int stdio_check(const int fds[3], bool tty, dev_t forbidden_tty, Error **reterr)
                 if (fstat(fds[i], &st) < 0)
                         return error_set(reterr, -errno, "%s: %s", stdio_names[i], strerror(errno));
                 if (tty && !is_pty(&st))
-                        return error_set(reterr, -EINVAL, "%s: must be the slave of a pseudo-terminal", stdio_names[i]);
+                        return error_set(reterr, -EINVAL, "%s: must be the slave of a pseudo-terminal",
+                                        stdio_names[i]);
                 if (!tty && !S_ISFIFO(st.st_mode) && !is_null(&st))
                         return error_set(reterr, -EINVAL, "%s: must be a pipe or /dev/null", stdio_names[i]);
                 if (!open_for(fds[i], i > 0) || (tty && !open_for(fds[i], i == 0)))
                         return error_set(reterr, -EBADF, "%s: not open for %s", stdio_names[i],
-                                tty ? "reading and writing" : i > 0 ? "writing" : "reading");
+                                        tty     ? "reading and writing"
+                                        : i > 0 ? "writing"
+                                                : "reading");
                 if (tty && i > 0 && st.st_rdev != terminal)
-                        return error_set(reterr, -EINVAL, "%s: not the same terminal as standard input", stdio_names[i]);
+                        return error_set(reterr, -EINVAL, "%s: not the same terminal as standard input",
+                                        stdio_names[i]);
                 if (tty && st.st_rdev == forbidden_tty)
-                        return error_set(reterr, -EPERM, "the caller's own terminal is never given to a run: make a new one");
+                        return error_set(reterr, -EPERM,
+                                        "the caller's own terminal is never given to a run: make a new one");
                 terminal = st.st_rdev;
         }
         return 0;
@@ -74,7 +80,8 @@ dev_t process_terminal(pid_t pid)
         if (!p || sscanf(p + 1, " %*c %*d %*d %*d %d", &tty) != 1 || tty <= 0)
                 return 0;
         /* The kernel's 32-bit form: minor bits 31-20 and 7-0, major bits 19-8. */
-        return makedev(((unsigned) tty >> 8) & 0xfff, ((unsigned) tty & 0xff) | (((unsigned) tty >> 12) & 0xfff00));
+        return makedev(((unsigned) tty >> 8) & 0xfff,
+                        ((unsigned) tty & 0xff) | (((unsigned) tty >> 12) & 0xfff00));
 }
 
 int stdio_open_null(int ret_fds[3])

@@ -47,7 +47,8 @@ static int on_changed(sd_bus_message *m, void *userdata, sd_bus_error *error)
         const UnitBus *u = userdata;
         _cleanup_free_ char *unit = NULL;
 
-        if (sd_bus_path_decode(sd_bus_message_get_path(m), PID1_UNIT_PREFIX, &unit) > 0 && startswith(unit, "agentbox-"))
+        if (sd_bus_path_decode(sd_bus_message_get_path(m), PID1_UNIT_PREFIX, &unit) > 0 &&
+                        startswith(unit, "agentbox-"))
                 u->events->changed(u->userdata, unit, m);
         return 0;
 }
@@ -69,12 +70,13 @@ static int listen_to(UnitBus *u)
                 { PID1_PATH, PID1_MANAGER, "JobRemoved", on_job_removed },
                 { PID1_PATH, PID1_MANAGER, "UnitRemoved", on_unit_removed },
                 { NULL, PROPERTIES, "PropertiesChanged", on_changed },
-                { "/org/freedesktop/DBus/Local", "org.freedesktop.DBus.Local", "Disconnected", on_disconnected },
+                { "/org/freedesktop/DBus/Local", "org.freedesktop.DBus.Local", "Disconnected",
+                                on_disconnected },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
-                int r = sd_bus_match_signal(u->bus, NULL, NULL, rows[i].path, rows[i].interface, rows[i].member,
-                        rows[i].handler, u);
+                int r = sd_bus_match_signal(u->bus, NULL, NULL, rows[i].path, rows[i].interface,
+                                rows[i].member, rows[i].handler, u);
 
                 if (r < 0)
                         return r;
@@ -105,7 +107,8 @@ int broker_unit_connect(UnitBus *u, sd_event *event, Error **reterr)
         if (r >= 0)
                 return 0;
         broker_unit_disconnect(u);
-        return error_set(reterr, r, "cannot connect to PID 1 (%s): %s; is systemd running?", PID1_PRIVATE_SOCKET, strerror(-r));
+        return error_set(reterr, r, "cannot connect to PID 1 (%s): %s; is systemd running?",
+                        PID1_PRIVATE_SOCKET, strerror(-r));
 }
 
 void broker_unit_disconnect(UnitBus *u)
@@ -116,7 +119,8 @@ void broker_unit_disconnect(UnitBus *u)
 
 /* ---- calls */
 
-static int new_call(sd_bus *pid1, const char *path, const char *interface, const char *member, sd_bus_message **ret)
+static int new_call(sd_bus *pid1, const char *path, const char *interface, const char *member,
+                sd_bus_message **ret)
 {
         return sd_bus_message_new_method_call(pid1, ret, PID1_NAME, path, interface, member);
 }
@@ -267,8 +271,8 @@ static int append_prop(sd_bus_message *m, const UnitProp *q)
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-int broker_unit_start(sd_bus *pid1, const char *unit, const UnitProps *props, int stdin_fd, sd_bus_message_handler_t handler,
-        void *userdata, sd_bus_slot **ret)
+int broker_unit_start(sd_bus *pid1, const char *unit, const UnitProps *props, int stdin_fd,
+                sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
         int r = new_call(pid1, PID1_PATH, PID1_MANAGER, "StartTransientUnit", &m);
@@ -298,7 +302,8 @@ static int new_get_all(sd_bus *pid1, const char *unit, sd_bus_message **ret)
         return r < 0 ? r : sd_bus_message_append(*ret, "s", "");
 }
 
-int broker_unit_get_all(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret)
+int broker_unit_get_all(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
         int r = new_get_all(pid1, unit, &m);
@@ -316,20 +321,21 @@ int broker_unit_get_all_now(sd_bus *pid1, const char *unit, sd_bus_message **ret
 
 int broker_unit_kill(sd_bus *pid1, const char *unit, int signal)
 {
-        return sd_bus_call_method_async(pid1, NULL, PID1_NAME, PID1_PATH, PID1_MANAGER, "KillUnit", NULL, NULL, "ssi", unit, "all",
-                signal);
+        return sd_bus_call_method_async(pid1, NULL, PID1_NAME, PID1_PATH, PID1_MANAGER, "KillUnit", NULL,
+                        NULL, "ssi", unit, "all", signal);
 }
 
 int broker_unit_stop(sd_bus *pid1, const char *unit)
 {
-        return sd_bus_call_method_async(pid1, NULL, PID1_NAME, PID1_PATH, PID1_MANAGER, "StopUnit", NULL, NULL, "ss", unit,
-                "replace");
+        return sd_bus_call_method_async(pid1, NULL, PID1_NAME, PID1_PATH, PID1_MANAGER, "StopUnit", NULL,
+                        NULL, "ss", unit, "replace");
 }
 
-int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret)
+int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret)
 {
-        return sd_bus_call_method_async(pid1, ret, PID1_NAME, PID1_PATH, PID1_MANAGER, "StopUnit", handler, userdata, "ss", slice,
-                "replace");
+        return sd_bus_call_method_async(pid1, ret, PID1_NAME, PID1_PATH, PID1_MANAGER, "StopUnit", handler,
+                        userdata, "ss", slice, "replace");
 }
 
 int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr)
@@ -346,7 +352,8 @@ int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr)
                 r = sd_bus_call(pid1, m, CALL_TIMEOUT_USEC, &e, &reply);
         if (r >= 0)
                 r = sd_bus_message_enter_container(reply, 'a', "(ssssssouso)");
-        while (r >= 0 && (r = sd_bus_message_read(reply, "(ssssssouso)", &unit, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)) > 0)
+        while (r >= 0 && (r = sd_bus_message_read(reply, "(ssssssouso)", &unit, NULL, NULL, NULL, NULL, NULL,
+                                          NULL, NULL, NULL, NULL)) > 0)
                 r = strv_extend(&units, unit);
         if (r < 0)
                 return error_set(reterr, r, "PID 1 does not list its units: %s", e.message ?: strerror(-r));

@@ -19,11 +19,11 @@ static inline void bus_message_unrefp(sd_bus_message **m)
 
 /* What PID 1 says about a unit, as far as we were told. */
 typedef struct UnitStatus {
-        char *active_state;   /* "active", "failed", ...; NULL: not told yet */
-        char *result;         /* Result= of the service */
+        char *active_state; /* "active", "failed", ...; NULL: not told yet */
+        char *result;       /* Result= of the service */
         char *control_group;
         char invocation_id[33];
-        uint32_t main_pid;    /* 0: none now */
+        uint32_t main_pid; /* 0: none now */
         int32_t exec_main_code, exec_main_status;
         uint64_t exec_main_exit; /* µs since the epoch; 0: has not exited */
 } UnitStatus;
@@ -40,8 +40,8 @@ typedef struct UnitEvents {
         void (*disconnected)(void *userdata);
 } UnitEvents;
 
-/* The connection: PID 1's private socket. Over the system bus each change of a unit's state is broadcast through the bus daemon,
- * which took a third of the time of a start. */
+/* The connection: PID 1's private socket. Over the system bus each change of a unit's state is broadcast
+ * through the bus daemon, which took a third of the time of a start. */
 typedef struct UnitBus {
         sd_bus *bus;
         const UnitEvents *events;
@@ -52,15 +52,19 @@ int broker_unit_connect(UnitBus *u, sd_event *event, Error **reterr);
 void broker_unit_disconnect(UnitBus *u);
 
 /* stdin_fd: the shim's end of its channel. The caller closes its copy afterwards. */
-int broker_unit_start(sd_bus *pid1, const char *unit, const UnitProps *props, int stdin_fd, sd_bus_message_handler_t handler,
-                void *userdata, sd_bus_slot **ret);
-int broker_unit_get_all(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret);
+int broker_unit_start(sd_bus *pid1, const char *unit, const UnitProps *props, int stdin_fd,
+                sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret);
+int broker_unit_get_all(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret);
 int broker_unit_get_all_now(sd_bus *pid1, const char *unit, sd_bus_message **ret);
-/* To all processes of the unit. Nobody waits for the answer of this and the next one: the unit's end is the answer. */
+/* To all processes of the unit. Nobody waits for the answer of this and the next one: the unit's end is the
+ * answer. */
 int broker_unit_kill(sd_bus *pid1, const char *unit, int signal);
 int broker_unit_stop(sd_bus *pid1, const char *unit);
-/* The same with an answer: an error means that there is no such unit to stop. The end of its job is told by job_removed. */
-int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret);
+/* The same with an answer: an error means that there is no such unit to stop. The end of its job is told by
+ * job_removed. */
+int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret);
 /* The names of all units agentbox-*.service and agentbox-*.slice that PID 1 knows. */
 int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr);
 /* PID 1's Version property, e.g. "252.39-1~deb12u2". */

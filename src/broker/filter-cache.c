@@ -32,8 +32,8 @@ static int compile(const Policy *p, bool unix_sockets, FilterCacheEntry *e, Erro
         return filter_compile(&spec, &e->filter, &e->n, reterr);
 }
 
-int filter_cache_get(FilterCache *c, const Policy *p, const char *digest, bool unix_sockets, const struct sock_filter **ret, size_t *ret_n,
-        Error **reterr)
+int filter_cache_get(FilterCache *c, const Policy *p, const char *digest, bool unix_sockets,
+                const struct sock_filter **ret, size_t *ret_n, Error **reterr)
 {
         _cleanup_free_ char *key = NULL;
         FilterCacheEntry fresh = {}, *e;

@@ -8,7 +8,8 @@
 #include "base/error.h"
 #include "policy/policy.h"
 
-/* Compiled filters by the policy's digest: compiling takes longer than everything else that the broker does for a run. */
+/* Compiled filters by the policy's digest: compiling takes longer than everything else that the broker does
+ * for a run. */
 
 #define FILTER_CACHE_MAX 32u
 
@@ -23,7 +24,8 @@ typedef struct FilterCache {
         size_t n_added; /* the oldest entry is replaced */
 } FilterCache;
 
-/* ret belongs to the cache and is good until the next call. It serves runs of any uid: see filter_set_uid(). */
-int filter_cache_get(FilterCache *c, const Policy *p, const char *digest, bool unix_sockets, const struct sock_filter **ret, size_t *ret_n,
-                Error **reterr);
+/* ret belongs to the cache and is good until the next call. It serves runs of any uid: see filter_set_uid().
+ */
+int filter_cache_get(FilterCache *c, const Policy *p, const char *digest, bool unix_sockets,
+                const struct sock_filter **ret, size_t *ret_n, Error **reterr);
 void filter_cache_done(FilterCache *c);

@@ -12,7 +12,8 @@
 #include "broker/broker-verify.h"
 #include "broker/filter-cache.h"
 
-/* Everything the broker knows: its connections, the host, the runs that live and the last ones that ended. */
+/* Everything the broker knows: its connections, the host, the runs that live and the last ones that ended.
+ */
 
 #define RUNS_MAX 256u
 #define RUNS_PER_UID_MAX 64u
@@ -24,21 +25,22 @@ typedef struct Run Run;
 
 typedef struct Manager {
         sd_event *event;
-        sd_bus *bus;               /* the system bus, where callers are */
+        sd_bus *bus; /* the system bus, where callers are */
         UnitBus pid1;
         AuditReader *audit;
         HostFacts host;
         FilterCache filters;
-        int runtime_fd;            /* RUNTIME_DIR */
-        int loopback_filter_fd;    /* where PID 1 finds the packet filter of runs; -1 until the first that needs it */
-        int probe_fd;              /* abstract socket that no run may reach (UnitContext.probe_abstract) */
+        int runtime_fd;         /* RUNTIME_DIR */
+        int loopback_filter_fd; /* where PID 1 finds the packet filter of runs; -1 until the first that needs
+                                   it */
+        int probe_fd;           /* abstract socket that no run may reach (UnitContext.probe_abstract) */
         char *probe_name;
-        Run *runs;                 /* living ones, the ones still asking for authorisation among them; newest first */
-        Run *recent[RECENT_MAX];   /* ring of ended ones */
-        size_t n_recent;           /* ever put there */
-        unsigned n_questions;      /* polkit questions that are under way for other calls than Run */
+        Run *runs; /* living ones, the ones still asking for authorisation among them; newest first */
+        Run *recent[RECENT_MAX]; /* ring of ended ones */
+        size_t n_recent;         /* ever put there */
+        unsigned n_questions;    /* polkit questions that are under way for other calls than Run */
         sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner;
-        bool debug;                /* phases and their times go to the log */
+        bool debug; /* phases and their times go to the log */
         bool stopping;
 } Manager;
 
@@ -51,8 +53,8 @@ void manager_done(Manager *m);
 int manager_admit(const Manager *m, uid_t uid, Error **reterr);
 
 void manager_add(Manager *m, Run *run);
-/* Its request was read: it begins when no call is waiting to be read. The bus daemon holds only a few dozen of a client's descriptors
- * and refuses more, so calls are taken off the bus first, and worked on then. */
+/* Its request was read: it begins when no call is waiting to be read. The bus daemon holds only a few dozen
+ * of a client's descriptors and refuses more, so calls are taken off the bus first, and worked on then. */
 void manager_queue(Manager *m, Run *run);
 /* The run is over: from the living to the recent ones. */
 void manager_retire(Manager *m, Run *run);
@@ -68,10 +70,13 @@ bool manager_name_is_taken(const Manager *m, const char *name);
 
 /* Something was asked: idle time begins anew. */
 void manager_touch(Manager *m);
-/* The timers that all runs share, armed where one needs them: the reading back of the journal and the sampling of usage. */
+/* The timers that all runs share, armed where one needs them: the reading back of the journal and the
+ * sampling of usage. */
 void manager_arm_confirmer(Manager *m);
 void manager_arm_sampler(Manager *m);
 
+/* manager-watch.c: adds the timers of all that. */
+int manager_add_watches(Manager *m);
 /* The connection to PID 1 broke (it re-executed itself): starts fail, running ones are looked for again. */
 void manager_reconnect(Manager *m);
 

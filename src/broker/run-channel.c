@@ -9,7 +9,8 @@
 #include "broker/run.h"
 #include "wire/bus-iface.h"
 
-/* One message of the shim, with the credentials that the kernel vouches for. 0: nothing there (any more), ret untouched. */
+/* One message of the shim, with the credentials that the kernel vouches for. 0: nothing there (any more),
+ * ret untouched. */
 static int receive(int fd, Buf *ret, struct ucred *ret_peer)
 {
         union {
@@ -18,7 +19,9 @@ static int receive(int fd, Buf *ret, struct ucred *ret_peer)
         } control;
         _cleanup_free_ uint8_t *data = malloc(ATTEST_SIZE_MAX);
         struct iovec v = { .iov_base = data, .iov_len = ATTEST_SIZE_MAX };
-        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct msghdr m = {
+                .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         struct cmsghdr *c;
         ssize_t n;
 
@@ -35,8 +38,8 @@ static int receive(int fd, Buf *ret, struct ucred *ret_peer)
                 return 0;
         c = CMSG_FIRSTHDR(&m);
         /* Descriptors do not fit beside the credentials: the kernel drops them and says so. */
-        if ((m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || !c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS ||
-                c->cmsg_len != CMSG_LEN(sizeof(struct ucred)))
+        if ((m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || !c || c->cmsg_level != SOL_SOCKET ||
+                        c->cmsg_type != SCM_CREDENTIALS || c->cmsg_len != CMSG_LEN(sizeof(struct ucred)))
                 return -EBADMSG;
         memcpy(ret_peer, CMSG_DATA(c), sizeof(*ret_peer));
         return buf_append(ret, data, (size_t) n) < 0 ? -ENOMEM : 1;
@@ -52,7 +55,8 @@ static int on_attestation(Run *r, const Buf *message)
                 r->has_attest = true;
                 k = run_watch_main(r);
                 if (k < 0)
-                        run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot watch the run's process: %s", strerror(-k));
+                        run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot watch the run's process: %s",
+                                        strerror(-k));
                 else
                         run_advance(r);
                 return 0;
@@ -86,7 +90,8 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
         } else if (k > 0)
                 k = -EBADMSG;
         if (k < 0)
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the shim said something that it should not: %s", strerror(-k));
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the shim said something that it should not: %s",
+                                strerror(-k));
         return 0;
 }
 
@@ -99,7 +104,8 @@ int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr)
         r->channel_fd = fds[0];
         *ret_shim_fd = fds[1];
         if (setsockopt(fds[0], SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0)
-                return error_set(reterr, -errno, "cannot ask for credentials on the shim's channel: %s", strerror(errno));
+                return error_set(reterr, -errno, "cannot ask for credentials on the shim's channel: %s",
+                                strerror(errno));
         k = sd_event_add_io(r->manager->event, &r->channel_source, r->channel_fd, EPOLLIN, on_channel, r);
         return k < 0 ? error_set(reterr, k, "cannot watch the shim's channel: %s", strerror(-k)) : 0;
 }
@@ -113,7 +119,7 @@ static int on_executed(sd_event_source *source, int fd, uint32_t revents, void *
         ExecFailure f;
 
         if (receive(r->channel_fd, &message, &peer) > 0 && peer.pid == r->peer.pid &&
-                exec_failure_decode(message.data, message.size, &f) >= 0)
+                        exec_failure_decode(message.data, message.size, &f) >= 0)
                 run_on_failure(r, &f);
         else
                 run_on_executed(r);
@@ -132,7 +138,9 @@ static int send_message(int channel, const int fds[RUNSPEC_FDS])
                 struct cmsghdr align;
         } control = {};
         struct iovec v = { .iov_base = (void *) RUNSPEC_MESSAGE, .iov_len = strlen(RUNSPEC_MESSAGE) };
-        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control) };
+        struct msghdr m = {
+                .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+        };
         struct cmsghdr *c = CMSG_FIRSTHDR(&m);
         ssize_t n;
 
@@ -156,7 +164,8 @@ static int send_spec(Run *r, int memfd, int executed)
                 stdio = null;
         }
         if (k >= 0)
-                k = send_message(r->channel_fd, (int[RUNSPEC_FDS]){ memfd, stdio[0], stdio[1], stdio[2], executed });
+                k = send_message(r->channel_fd,
+                                (int[RUNSPEC_FDS]){ memfd, stdio[0], stdio[1], stdio[2], executed });
         for (int i = 0; i < 3; i++)
                 closep(null + i);
         return k;

@@ -9,7 +9,8 @@
 
 #define END_CHECK_USEC (20u * 1000u)
 #define SLICE_WAIT_USEC (3u * 1000000u)
-#define END_CHECKS_MAX 1000u /* 20 s: then something cannot be killed (it hangs in the kernel), and that is said */
+#define END_CHECKS_MAX \
+        1000u /* 20 s: then something cannot be killed (it hangs in the kernel), and that is said */
 
 static void end_unit(Run *r)
 {
@@ -19,14 +20,16 @@ static void end_unit(Run *r)
 
 void run_end_rest(Run *r)
 {
-        if (r->phase >= RUN_LAUNCHED && !r->unit_over && !run_cgroup_is_empty(&r->manager->host, r->status.control_group))
+        if (r->phase >= RUN_LAUNCHED && !r->unit_over &&
+                        !run_cgroup_is_empty(&r->manager->host, r->status.control_group))
                 (void) broker_unit_kill(r->manager->pid1.bus, r->unit, SIGKILL);
 }
 
 void run_kill(Run *r, KillReason reason)
 {
         if (r->phase == RUN_STARTING || r->phase == RUN_ASKING) {
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", r->client_gone ? "its client is gone" : "ended before it had begun");
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s",
+                                r->client_gone ? "its client is gone" : "ended before it had begun");
                 return;
         }
         if (r->phase >= RUN_ENDING)
@@ -70,7 +73,8 @@ static int fill_result(Run *r)
                 .exec_main_status = r->status.exec_main_status,
                 .unit_result = r->status.result,
                 .kill_reason = r->kill_reason,
-                .oom_kills = r->usage.last[USAGE_OOM_KILLS] == UINT64_MAX ? 0 : r->usage.last[USAGE_OOM_KILLS],
+                .oom_kills = r->usage.last[USAGE_OOM_KILLS] == UINT64_MAX ? 0
+                                                                          : r->usage.last[USAGE_OOM_KILLS],
                 .oom_kills_unknown = r->usage.failed[USAGE_OOM_KILLS],
                 .client_gone = r->client_gone && !r->detached,
                 .memory_max = r->memory_max,
@@ -99,21 +103,24 @@ static void write_ended(Run *r)
         int k;
 
         if (result->message)
-                k = asprintf(&message, "Run %s ended (%s): %s", r->id, run_reason_names[result->reason], result->message);
+                k = asprintf(&message, "Run %s ended (%s): %s", r->id, run_reason_names[result->reason],
+                                result->message);
         else if (result->exit_code != UINT64_MAX)
                 k = asprintf(&message, "Run %s ended with status %u", r->id, (unsigned) result->exit_code);
         else
                 k = asprintf(&message, "Run %s ended by signal %u", r->id, (unsigned) result->signal);
         if (k < 0)
                 message = NULL;
-        k = audit_write(AUDIT_RUN_ENDED, &subject, &(AuditDetail){
-                .message = message ?: "Run ended",
-                .command = r->command,
-                .verified = r->verified,
-                .result = result,
-        });
+        k = audit_write(AUDIT_RUN_ENDED, &subject,
+                        &(AuditDetail){
+                                        .message = message ?: "Run ended",
+                                        .command = r->command,
+                                        .verified = r->verified,
+                                        .result = result,
+                        });
         if (k < 0)
-                sd_journal_print(LOG_ERR, "The end of run %s cannot be written to the journal: %s", r->id, strerror(-k));
+                sd_journal_print(LOG_ERR, "The end of run %s cannot be written to the journal: %s", r->id,
+                                strerror(-k));
 }
 
 static void remove_directory(Run *r)
@@ -127,11 +134,12 @@ static void remove_directory(Run *r)
         r->dir_fd = -1;
         k = run_root_remove(r->manager->runtime_fd, r->id, &e);
         if (k < 0)
-                sd_journal_print(LOG_WARNING, "Cannot remove %s/%s: %s", RUNTIME_DIR, r->id, error_message(e, k));
+                sd_journal_print(LOG_WARNING, "Cannot remove %s/%s: %s", RUNTIME_DIR, r->id,
+                                error_message(e, k));
 }
 
-/* Nothing of the run is left. Exactly one record of its end: a broker that dies between the state and the removal of the directory
- * leaves it to the next one to look whether the record was written. */
+/* Nothing of the run is left. Exactly one record of its end: a broker that dies between the state and the
+ * removal of the directory leaves it to the next one to look whether the record was written. */
 static void finish(Run *r)
 {
         Manager *m = r->manager;
@@ -168,11 +176,13 @@ static bool something_is_left(Run *r)
                 return false;
         if (r->n_end_checks++ < END_CHECKS_MAX)
                 return true;
-        sd_journal_print(LOG_ERR, "Processes of run %s cannot be killed; see %s", r->id, r->status.control_group);
+        sd_journal_print(LOG_ERR, "Processes of run %s cannot be killed; see %s", r->id,
+                        r->status.control_group);
         return false;
 }
 
-/* The shim is gone: what became of its run is known now. false: it was refused, and r may be gone as well. */
+/* The shim is gone: what became of its run is known now. false: it was refused, and r may be gone as well.
+ */
 static bool run_settle(Run *r)
 {
         const Manager *m = r->manager;
@@ -225,7 +235,8 @@ static void stop_slice(Run *r)
         r->deadline = NULL;
         k = broker_unit_stop_slice(m->pid1.bus, r->slice, on_slice_stopped, r, &r->stop_slot);
         if (k >= 0)
-                k = sd_event_add_time_relative(m->event, &r->deadline, CLOCK_MONOTONIC, SLICE_WAIT_USEC, 0, on_slice_deadline, r);
+                k = sd_event_add_time_relative(m->event, &r->deadline, CLOCK_MONOTONIC, SLICE_WAIT_USEC, 0,
+                                on_slice_deadline, r);
         if (k < 0)
                 run_on_slice_gone(r);
 }
@@ -237,15 +248,17 @@ void run_end(Run *r)
         if (r->phase == RUN_LAUNCHED && !run_settle(r))
                 return;
         if (r->phase == RUN_STARTING) {
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s (%s)", start_failure_text(r->status.exec_main_status),
-                        r->status.result ?: "no result");
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s (%s)",
+                                start_failure_text(r->status.exec_main_status),
+                                r->status.result ?: "no result");
                 return;
         }
         r->phase = RUN_ENDING;
         if (something_is_left(r)) {
                 sd_event_source_disable_unref(r->deadline);
                 r->deadline = NULL;
-                k = sd_event_add_time_relative(r->manager->event, &r->deadline, CLOCK_MONOTONIC, END_CHECK_USEC, 0, on_end_check, r);
+                k = sd_event_add_time_relative(r->manager->event, &r->deadline, CLOCK_MONOTONIC,
+                                END_CHECK_USEC, 0, on_end_check, r);
                 if (k >= 0)
                         return;
         }

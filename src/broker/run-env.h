@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "policy/policy.h"
 
-/* The workload's environment: the minimum that every run has, then the policy's Set=, then what the caller gave; a later value
- * replaces an earlier one. term: NULL where the run has no terminal. -EPERM, -EINVAL: a variable that the caller may not give
- * (policy_check_env). */
+/* The workload's environment: the minimum that every run has, then the policy's Set=, then what the caller
+ * gave; a later value replaces an earlier one. term: NULL where the run has no terminal. -EPERM, -EINVAL: a
+ * variable that the caller may not give (policy_check_env). */
 int run_env_compose(const Policy *p, char *const *given, const char *term, char ***ret, Error **reterr);

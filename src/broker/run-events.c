@@ -16,7 +16,8 @@ static const struct {
         { 200, "PID 1 could not change the directory" },
         { 201, "PID 1 could not set the priority" },
         { 202, "PID 1 could not close descriptors" },
-        { 203, "PID 1 could not execute the shim in the run's root (is agentbox-exec installed, and beneath /usr?)" },
+        { 203, "PID 1 could not execute the shim in the run's root (is agentbox-exec installed, and beneath "
+               "/usr?)" },
         { 204, "PID 1 was out of memory" },
         { 205, "PID 1 could not set the resource limits" },
         { 206, "PID 1 could not set the out-of-memory score" },
@@ -50,7 +51,8 @@ const char *start_failure_text(int exec_main_status)
         return "the run's unit ended while it started";
 }
 
-/* The workload, or its shim, has ended; PID 1 learns the same at this moment and removes the unit's cgroup next. */
+/* The workload, or its shim, has ended; PID 1 learns the same at this moment and removes the unit's cgroup
+ * next. */
 static int on_main_exited(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Run *r = userdata;
@@ -96,7 +98,8 @@ static int on_slice(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
         if (r->phase != RUN_STARTING)
                 return 0;
         if (e) {
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 does not tell the properties of %s: %s", slice_name(r, i), e->message ?: e->name);
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 does not tell the properties of %s: %s",
+                                slice_name(r, i), e->message ?: e->name);
                 return 0;
         }
         r->slices[i] = sd_bus_message_ref(m);
@@ -109,7 +112,8 @@ static int request_slices(Run *r)
         int k = 0;
 
         for (size_t i = 0; k >= 0 && i < RUN_SLICES; i++)
-                k = broker_unit_get_all(r->manager->pid1.bus, slice_name(r, i), on_slice, r, &r->slice_slots[i]);
+                k = broker_unit_get_all(
+                                r->manager->pid1.bus, slice_name(r, i), on_slice, r, &r->slice_slots[i]);
         return k;
 }
 
@@ -131,12 +135,15 @@ static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *ret_er
         if (r->phase != RUN_STARTING)
                 return 0;
         if (e) {
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 does not tell the properties of the run's unit: %s", e->message ?: e->name);
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "PID 1 does not tell the properties of the run's unit: %s",
+                                e->message ?: e->name);
                 return 0;
         }
         k = unit_status_read_reply(&r->status, m);
         if (k < 0) {
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the properties of the run's unit cannot be read: %s", strerror(-k));
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "the properties of the run's unit cannot be read: %s", strerror(-k));
                 return 0;
         }
         run_mark(r, MARK_PROPERTIES);
@@ -170,12 +177,14 @@ void run_on_status(Run *r)
 
         if (s->active_state && !streq(s->active_state, "inactive"))
                 r->was_up = true;
-        /* "inactive" is what a unit is before its job begins, too. (MainPID= proves nothing: it comes in an earlier signal.) */
+        /* "inactive" is what a unit is before its job begins, too. (MainPID= proves nothing: it comes in an
+         * earlier signal.) */
         if (unit_status_is_over(s) && r->was_up) {
                 on_over(r);
                 return;
         }
-        /* Its time has passed, or its main process has ended: PID 1 asks politely and waits; nobody here is owed that. */
+        /* Its time has passed, or its main process has ended: PID 1 asks politely and waits; nobody here is
+         * owed that. */
         if (r->phase == RUN_RUNNING && s->active_state && streq(s->active_state, "deactivating"))
                 run_end_rest(r);
         /* As early as they are final: the shim is being set up meanwhile. */
@@ -183,7 +192,8 @@ void run_on_status(Run *r)
                 run_mark(r, MARK_FORKED);
                 k = run_request_properties(r);
                 if (k < 0)
-                        run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot ask PID 1 for the unit's properties: %s", strerror(-k));
+                        run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                        "cannot ask PID 1 for the unit's properties: %s", strerror(-k));
         }
 }
 
@@ -207,7 +217,8 @@ static void on_job_removed(void *userdata, const char *unit, const char *result)
         if (unit_status_is_over(&r->status))
                 on_over(r);
         else if (r->phase == RUN_STARTING && !streq(result, "done"))
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1's start of the run's unit ended with \"%s\"", result);
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "PID 1's start of the run's unit ended with \"%s\"", result);
 }
 
 static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
@@ -215,13 +226,14 @@ static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error
         Run *r = userdata;
 
         r->check_slot = sd_bus_slot_unref(r->check_slot);
-        if (!r->unit_over && !sd_bus_message_is_method_error(m, NULL) && unit_status_read_reply(&r->status, m) >= 0)
+        if (!r->unit_over && !sd_bus_message_is_method_error(m, NULL) &&
+                        unit_status_read_reply(&r->status, m) >= 0)
                 run_on_status(r);
         return 0;
 }
 
-/* PID 1 says so of every unit when it reloads or executes itself anew, and takes them up again: so it is asked. A unit that it does
- * not know any more is "inactive". */
+/* PID 1 says so of every unit when it reloads or executes itself anew, and takes them up again: so it is
+ * asked. A unit that it does not know any more is "inactive". */
 static void on_removed(void *userdata, const char *unit)
 {
         Run *r = manager_by_unit(userdata, unit);

@@ -81,7 +81,8 @@ static int append_identity(sd_bus_message *m, const Run *r)
                 { "state", run_state_name(r) },
                 { "command", r->command },
         };
-        int k = sd_bus_message_append(m, "{sv}{sv}", "caller_uid", "u", (uint32_t) r->caller.uid, "detached", "b", (int) r->detached);
+        int k = sd_bus_message_append(m, "{sv}{sv}", "caller_uid", "u", (uint32_t) r->caller.uid, "detached",
+                        "b", (int) r->detached);
 
         for (size_t i = 0; k >= 0 && i < ELEMENTSOF(texts); i++)
                 k = append_text(m, texts[i].key, texts[i].value);
@@ -100,7 +101,8 @@ static int append_living(sd_bus_message *m, Run *r)
         if (k < 0 || r->phase < RUN_RUNNING)
                 return k;
         run_usage_sample(&r->usage);
-        k = sd_bus_message_append(m, "{sv}{sv}", "uid", "u", (uint32_t) r->uid, "main_pid", "u", (uint32_t) r->peer.pid);
+        k = sd_bus_message_append(m, "{sv}{sv}", "uid", "u", (uint32_t) r->uid, "main_pid", "u",
+                        (uint32_t) r->peer.pid);
         if (k >= 0)
                 k = append_u64(m, "started", r->result.started);
         if (k >= 0)
@@ -138,7 +140,8 @@ int run_reply_started(Run *r)
                 k = sd_bus_message_append(reply, "so", r->id, path);
         if (k >= 0)
                 k = sd_bus_message_append(reply, "a{sv}", 3, "policy", "s", r->policy_name, "workspace", "s",
-                        policy_string(r->policy, FILES_WORKSPACE), "output_limit", "t", r->output_max);
+                                policy_string(r->policy, FILES_WORKSPACE), "output_limit", "t",
+                                r->output_max);
         if (k >= 0)
                 k = sd_bus_send(NULL, reply, NULL);
         r->call = sd_bus_message_unref(r->call);
@@ -158,7 +161,8 @@ static int reply_waiter(sd_bus_message *call, const RunResult *result)
 static int send_ended(Run *r)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
-        int k = sd_bus_message_new_signal(r->manager->bus, &m, AGENTBOX_OBJECT_PATH, AGENTBOX_MANAGER_INTERFACE, "RunEnded");
+        int k = sd_bus_message_new_signal(
+                        r->manager->bus, &m, AGENTBOX_OBJECT_PATH, AGENTBOX_MANAGER_INTERFACE, "RunEnded");
 
         if (k >= 0)
                 k = sd_bus_message_set_destination(m, r->caller.sender);

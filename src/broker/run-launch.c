@@ -5,13 +5,15 @@
 #include "broker/run.h"
 #include "policy/filter-compile.h"
 
-/* Landlock's rights (linux/landlock.h), spelt out: all that change something, and execution. Reading stays with the mounts. */
+/* Landlock's rights (linux/landlock.h), spelt out: all that change something, and execution. Reading stays
+ * with the mounts. */
 #define LANDLOCK_FS_EXECUTE (UINT64_C(1) << 0)
 #define LANDLOCK_FS_READ_FILE (UINT64_C(1) << 2)
 #define LANDLOCK_FS_READ_DIR (UINT64_C(1) << 3)
 #define LANDLOCK_FS_KNOWN UINT64_C(0xffff)
 #define LANDLOCK_FS_WANTED (LANDLOCK_FS_KNOWN & ~(LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR))
-/* Before this version, a layer forbids renaming and linking from one directory to another, whatever its rules say. */
+/* Before this version, a layer forbids renaming and linking from one directory to another, whatever its
+ * rules say. */
 #define LANDLOCK_ABI_REFER 2u
 /* From here on abstract sockets and signals can be kept inside. */
 #define LANDLOCK_ABI_SCOPES 6u
@@ -25,7 +27,8 @@ bool run_shares_host_network(const Run *r)
 
 static int add_landlock(const Run *r, RunSpec *s)
 {
-        const char *const writable[] = { policy_string(r->policy, FILES_WORKSPACE), "/tmp", "/var/tmp", "/dev/shm" };
+        const char *const writable[] = { policy_string(r->policy, FILES_WORKSPACE), "/tmp", "/var/tmp",
+                "/dev/shm" };
 
         s->landlock_abi = r->attest.landlock_abi > 0 ? (uint32_t) r->attest.landlock_abi : 0;
         s->landlock_fs = s->landlock_abi >= LANDLOCK_ABI_REFER ? LANDLOCK_FS_WANTED : 0;
@@ -43,11 +46,13 @@ static int add_landlock(const Run *r, RunSpec *s)
 /* A copy of the cache's program, with the uid of this run. */
 static int add_filter(Run *r, RunSpec *s, Error **reterr)
 {
-        /* In the host's network namespace its abstract sockets are within reach, unless Landlock keeps them away. */
+        /* In the host's network namespace its abstract sockets are within reach, unless Landlock keeps them
+         * away. */
         bool unix_sockets = s->landlock_scope || !run_shares_host_network(r);
         const struct sock_filter *filter;
         size_t n;
-        int k = filter_cache_get(&r->manager->filters, r->policy, r->digest, unix_sockets, &filter, &n, reterr);
+        int k = filter_cache_get(
+                        &r->manager->filters, r->policy, r->digest, unix_sockets, &filter, &n, reterr);
 
         if (k < 0)
                 return k;
@@ -67,7 +72,8 @@ int run_spec_encode(Run *r, Buf *out, Error **reterr)
         if (k >= 0)
                 k = add_filter(r, &s, reterr);
         if (k >= 0)
-                k = run_env_compose(r->policy, r->request.env, r->request.tty ? r->request.term : NULL, &s.env, reterr);
+                k = run_env_compose(r->policy, r->request.env, r->request.tty ? r->request.term : NULL,
+                                &s.env, reterr);
         if (k >= 0) {
                 s.cwd = request_directory(&r->request, policy_string(r->policy, FILES_WORKSPACE));
                 k = s.cwd ? 0 : -ENOMEM;

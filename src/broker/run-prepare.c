@@ -23,7 +23,8 @@ static int tighten(Run *r, Error **reterr)
         bool is_root = r->caller.uid == 0;
 
         if (r->request.tightenings && !is_root && !policy_u64(r->policy, ACCESS_TIGHTEN))
-                return error_set(reterr, -EPERM, "policy %s has Tighten=no: nothing of it may be changed", r->policy_name);
+                return error_set(reterr, -EPERM, "policy %s has Tighten=no: nothing of it may be changed",
+                                r->policy_name);
         STRV_FOREACH(i, r->request.tightenings) {
                 int k = policy_tighten(r->policy, *i, is_root, reterr);
 
@@ -37,7 +38,8 @@ static int check_environment(Run *r, Error **reterr)
 {
         _cleanup_strv_ char **env = NULL;
 
-        return run_env_compose(r->policy, r->request.env, r->request.tty ? r->request.term : NULL, &env, reterr);
+        return run_env_compose(
+                        r->policy, r->request.env, r->request.tty ? r->request.term : NULL, &env, reterr);
 }
 
 static int check_stdio(Run *r, Error **reterr)
@@ -53,7 +55,8 @@ static int check_scope(Run *r, Error **reterr)
 
         if (k < 0 || !r->request.scope)
                 return k;
-        return error_set(reterr, -EOPNOTSUPP, "--unit=scope is not part of this version: leave it out for a service");
+        return error_set(reterr, -EOPNOTSUPP,
+                        "--unit=scope is not part of this version: leave it out for a service");
 }
 
 static int set_names(Run *r, Error **reterr)
@@ -72,7 +75,8 @@ static int set_names(Run *r, Error **reterr)
 
 static int load(Run *r, Error **reterr)
 {
-        _cleanup_free_ char *shown = escape_for_display(r->request.policy, strlen(r->request.policy), POLICY_NAME_MAX);
+        _cleanup_free_ char *shown =
+                        escape_for_display(r->request.policy, strlen(r->request.policy), POLICY_NAME_MAX);
 
         if (!shown)
                 return error_set(reterr, -ENOMEM, "out of memory");
@@ -102,7 +106,9 @@ int run_load_policy(Run *r, const char **ret_error_name, Error **reterr)
 
                 if (k >= 0)
                         continue;
-                *ret_error_name = k == -ENOENT && checks[i].error_name_not_found ? checks[i].error_name_not_found : checks[i].error_name;
+                *ret_error_name = k == -ENOENT && checks[i].error_name_not_found
+                                                  ? checks[i].error_name_not_found
+                                                  : checks[i].error_name;
                 return k;
         }
         return 0;
@@ -115,10 +121,12 @@ static int make_directory(Run *r, Error **reterr)
         int fd = r->manager->runtime_fd, k;
 
         if (mkdirat(fd, r->id, 0700) < 0)
-                return error_set(reterr, -errno, "cannot make %s/%s: %s", RUNTIME_DIR, r->id, strerror(errno));
+                return error_set(reterr, -errno, "cannot make %s/%s: %s", RUNTIME_DIR, r->id,
+                                strerror(errno));
         r->dir_fd = openat(fd, r->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (r->dir_fd < 0)
-                return error_set(reterr, -errno, "cannot open %s/%s: %s", RUNTIME_DIR, r->id, strerror(errno));
+                return error_set(reterr, -errno, "cannot open %s/%s: %s", RUNTIME_DIR, r->id,
+                                strerror(errno));
         k = run_write_state(r, STATE_STARTING);
         if (k < 0)
                 return error_set(reterr, k, "cannot write the run's state: %s", strerror(-k));
@@ -172,8 +180,8 @@ static int make_network(Run *r, Error **reterr)
 
         if (policy_u64(r->policy, NETWORK_EGRESS) != EGRESS_FILTERED)
                 return 0;
-        /* Where the kernel has none to give, the run is prepared all the same: verification then names this with all else that this
-         * host does not enforce, and refuses. */
+        /* Where the kernel has none to give, the run is prepared all the same: verification then names this
+         * with all else that this host does not enforce, and refuses. */
         if (r->manager->loopback_filter_fd < 0)
                 (void) loopback_filter_open(&r->manager->loopback_filter_fd, NULL);
         k = netns_create(&r->netns_fd, &r->netns_inode, reterr);
@@ -208,7 +216,8 @@ static int make_properties(Run *r, Error **reterr)
 
 int run_prepare(Run *r, Error **reterr)
 {
-        static int (*const steps[])(Run *r, Error **reterr) = { make_directory, make_root, place_shim, make_network, make_properties };
+        static int (*const steps[])(Run * r, Error * *reterr) = { make_directory, make_root, place_shim,
+                make_network, make_properties };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 int k = steps[i](r, reterr);

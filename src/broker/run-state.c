@@ -15,12 +15,22 @@
 
 /* The message: u32 magic, u8 phase, then these strings, numbers, and the list of promises. */
 static const size_t state_strings[] = {
-        offsetof(RunState, id),      offsetof(RunState, name),   offsetof(RunState, policy),        offsetof(RunState, digest),
-        offsetof(RunState, command), offsetof(RunState, client), offsetof(RunState, invocation_id), offsetof(RunState, control_group),
+        offsetof(RunState, id),
+        offsetof(RunState, name),
+        offsetof(RunState, policy),
+        offsetof(RunState, digest),
+        offsetof(RunState, command),
+        offsetof(RunState, client),
+        offsetof(RunState, invocation_id),
+        offsetof(RunState, control_group),
 };
-static const size_t state_u32[] = { offsetof(RunState, caller_uid), offsetof(RunState, uid), offsetof(RunState, main_pid) };
+static const size_t state_u32[] = { offsetof(RunState, caller_uid), offsetof(RunState, uid),
+        offsetof(RunState, main_pid) };
 static const size_t state_u64[] = {
-        offsetof(RunState, started), offsetof(RunState, memory_max), offsetof(RunState, runtime_usec), offsetof(RunState, output_max),
+        offsetof(RunState, started),
+        offsetof(RunState, memory_max),
+        offsetof(RunState, runtime_usec),
+        offsetof(RunState, output_max),
 };
 
 static char **string_at(RunState *s, size_t i)

@@ -7,7 +7,8 @@
 
 #include "base/buf.h"
 
-/* What the next broker must know of a run if this one dies: RUNTIME_DIR/ID/state, written anew as a whole at each step. */
+/* What the next broker must know of a run if this one dies: RUNTIME_DIR/ID/state, written anew as a whole at
+ * each step. */
 
 typedef enum StatePhase {
         STATE_STARTING, /* the unit may exist; nothing untrusted has run */
@@ -18,7 +19,8 @@ typedef enum StatePhase {
 
 typedef struct RunState {
         StatePhase phase;
-        char *id, *name, *policy, *digest, *command, *client, *invocation_id, *control_group; /* never NULL; "": none */
+        char *id, *name, *policy, *digest, *command, *client, *invocation_id,
+                        *control_group; /* never NULL; "": none */
         uint32_t caller_uid, uid, main_pid;
         bool detached;
         uint64_t started; /* µs since the epoch; UINT64_MAX: not yet */

@@ -10,7 +10,8 @@
 #include "broker/run-usage.h"
 
 typedef struct UsageFile {
-        size_t root; /* of HostFacts: the hierarchy's mount point; where that is not set, the row does not apply */
+        size_t root; /* of HostFacts: the hierarchy's mount point; where that is not set, the row does not
+                        apply */
         const char *name, *word;
         uint64_t scale;
         bool of_unit; /* in the unit's cgroup, not the slice's */
@@ -21,11 +22,15 @@ typedef struct UsageFile {
 #define V1_PIDS offsetof(HostFacts, cgroup_root_pids)
 #define V1_CPU offsetof(HostFacts, cgroup_root_cpu)
 
-/* The first that can be opened is taken. Every cgroup of v2 counts processor time, whether it has the controller or not. */
+/* The first that can be opened is taken. Every cgroup of v2 counts processor time, whether it has the
+ * controller or not. */
 static const UsageFile usage_files[_USAGE_MAX][2] = {
-        [USAGE_MEMORY] = { { V1_MEMORY, "memory.usage_in_bytes", NULL, 1 }, { V2, "memory.current", NULL, 1 } },
-        [USAGE_MEMORY_PEAK] = { { V1_MEMORY, "memory.max_usage_in_bytes", NULL, 1 }, { V2, "memory.peak", NULL, 1 } },
-        [USAGE_OOM_KILLS] = { { V1_MEMORY, "memory.oom_control", "oom_kill", 1, true }, { V2, "memory.events", "oom_kill", 1 } },
+        [USAGE_MEMORY] = { { V1_MEMORY, "memory.usage_in_bytes", NULL, 1 },
+                        { V2, "memory.current", NULL, 1 } },
+        [USAGE_MEMORY_PEAK] = { { V1_MEMORY, "memory.max_usage_in_bytes", NULL, 1 },
+                        { V2, "memory.peak", NULL, 1 } },
+        [USAGE_OOM_KILLS] = { { V1_MEMORY, "memory.oom_control", "oom_kill", 1, true },
+                        { V2, "memory.events", "oom_kill", 1 } },
         [USAGE_CPU_USEC] = { { V2, "cpu.stat", "usage_usec", 1 }, { V1_CPU, "cpuacct.usage", NULL, 1000 } },
         [USAGE_TASKS] = { { V1_PIDS, "pids.current", NULL, 1 }, { V2, "pids.current", NULL, 1 } },
         [USAGE_TASKS_PEAK] = { { V1_PIDS, "pids.peak", NULL, 1 }, { V2, "pids.peak", NULL, 1 } },
@@ -36,7 +41,8 @@ static int open_in_cgroup(const HostFacts *host, size_t root, const char *contro
         const char *mount = *(char *const *) ((const char *) host + root);
         char path[PATH_MAX];
 
-        if (!mount || snprintf(path, sizeof(path), "%s%s/%s", mount, control_group, name) >= (int) sizeof(path))
+        if (!mount || snprintf(path, sizeof(path), "%s%s/%s", mount, control_group, name) >=
+                                        (int) sizeof(path))
                 return -1;
         return open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 }
@@ -53,7 +59,8 @@ void run_usage_open(RunUsage *u, const HostFacts *host, const char *control_grou
                 for (size_t k = 0; k < ELEMENTSOF(usage_files[i]) && u->fds[i] < 0; k++) {
                         const UsageFile *f = &usage_files[i][k];
 
-                        u->fds[i] = open_in_cgroup(host, f->root, f->of_unit ? control_group : slice, f->name);
+                        u->fds[i] = open_in_cgroup(
+                                        host, f->root, f->of_unit ? control_group : slice, f->name);
                         u->word[i] = f->word;
                         u->scale[i] = f->scale;
                 }

@@ -24,11 +24,21 @@
  *      │           │            │                       ▲
  *      └───────────┴── refused ─┴───────────────────────┘ (where a unit exists already)
  *
- * STARTING   the unit comes up; three things arrive in any order: the shim's attestation, the unit's properties, the proof
- *            that run-requested is in the journal. With all three: verified, and the RunSpec is sent.
- * LAUNCHED   the shim has it; the closing of its pipe (or a failure message) decides
- * ENDING     the unit is being ended, or has ended and its remains are waited for */
-typedef enum RunPhase { RUN_ASKING, RUN_STARTING, RUN_LAUNCHED, RUN_RUNNING, RUN_ENDING, RUN_ENDED } RunPhase;
+ * STARTING: the unit comes up; three things arrive in any order: the shim's attestation, the unit's
+ * properties, the proof that run-requested is in the journal. With all three it is verified, and the RunSpec
+ * is sent.
+ *
+ * LAUNCHED: the shim has it; the closing of its pipe, or a message of failure, decides.
+ *
+ * ENDING: the unit is being ended, or has ended and its remains are waited for. */
+typedef enum RunPhase {
+        RUN_ASKING,
+        RUN_STARTING,
+        RUN_LAUNCHED,
+        RUN_RUNNING,
+        RUN_ENDING,
+        RUN_ENDED
+} RunPhase;
 
 /* When what happened, for the log in debug mode. */
 typedef enum RunMark {
@@ -50,29 +60,30 @@ typedef enum RunMark {
 } RunMark;
 
 #define RUN_ID_LENGTH 10u
-/* Its own slice, agentbox.slice, -.slice: what they allow, the unit may. Only asked for where the host's network is shared. */
+/* Its own slice, agentbox.slice, -.slice: what they allow, the unit may. Only asked for where the host's
+ * network is shared. */
 #define RUN_SLICES 3u
 
 struct Run {
         Manager *manager;
         Run *next;
         RunPhase phase;
-        bool refused;                  /* ENDING: it never became a run; no run-ended record, no RunEnded */
+        bool refused; /* ENDING: it never became a run; no run-ended record, no RunEnded */
 
         char id[RUN_ID_LENGTH + 1];
         char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
         char slice[sizeof("agentbox-.slice") + RUN_ID_LENGTH];
         Caller caller;
-        sd_bus_message *call;          /* of Run(), until it is answered */
-        Request request;               /* argv, env and descriptors until the RunSpec is sent */
+        sd_bus_message *call; /* of Run(), until it is answered */
+        Request request;      /* argv, env and descriptors until the RunSpec is sent */
         AuthzQuery *question;
-        Policy *policy;                /* NULL: adopted */
+        Policy *policy; /* NULL: adopted */
         char *policy_name, *digest, *name, *command;
         bool detached, client_gone, queued;
-        sd_bus_message **waiters;      /* WaitRun() calls */
+        sd_bus_message **waiters; /* WaitRun() calls */
         size_t n_waiters;
 
-        int dir_fd;                    /* RUNTIME_DIR/ID */
+        int dir_fd; /* RUNTIME_DIR/ID */
         RunRoot root;
         int netns_fd;
         uint64_t netns_inode;
@@ -80,14 +91,14 @@ struct Run {
         char *description, *netns_path, *ip_filter_path, *shim_path;
         UnitProps props;
         sd_bus_slot *start_slot, *properties_slot, *stop_slot, *check_slot, *slice_slots[RUN_SLICES];
-        sd_event_source *deadline;     /* of the start, later of the end */
+        sd_event_source *deadline; /* of the start, later of the end */
 
         int channel_fd, executed_fd;
         sd_event_source *channel_source, *executed_source;
         Attest attest;
         struct ucred peer;
         bool has_attest, is_on_record;
-        uint64_t confirm_until;        /* monotonic: when the journal has had its time */
+        uint64_t confirm_until; /* monotonic: when the journal has had its time */
         sd_bus_message *properties, *slices[RUN_SLICES];
         char **verified, **broken;
 
@@ -100,13 +111,22 @@ struct Run {
         KillReason kill_reason;
         uint64_t memory_max, runtime_usec, output_max;
         RunResult result;
-        uint64_t marks[_MARK_MAX];     /* monotonic, µs */
+        uint64_t marks[_MARK_MAX]; /* monotonic, µs */
         unsigned n_end_checks;
 };
 
-/* broker-run.c: the course of a run. */
+/* run.c: what it is. */
 Run *run_new(Manager *m, sd_bus_message *call);
 Run *run_free(Run *r);
+/* Gives the run its id, and its unit and slice their names. */
+void run_set_id(Run *r, const char *id);
+void run_mark(Run *r, RunMark mark);
+const char *run_state_name(const Run *r);
+AuditSubject run_subject(const Run *r);
+int run_write_state(Run *r, StatePhase phase);
+bool run_is_visible(const Run *r, const Caller *c);
+
+/* broker-run.c: its course. */
 /* The call was decoded and its caller is known: everything else follows from events. */
 void run_begin(Run *r);
 /* Something that STARTING waits for has arrived. */
@@ -115,13 +135,9 @@ void run_advance(Run *r);
 void run_refuse(Run *r, const char *error_name, const char *format, ...) _printf_(3, 4);
 void run_on_executed(Run *r);
 void run_on_failure(Run *r, const ExecFailure *f);
-void run_mark(Run *r, RunMark mark);
-const char *run_state_name(const Run *r);
-AuditSubject run_subject(const Run *r);
-int run_write_state(Run *r, StatePhase phase);
-bool run_is_visible(const Run *r, const Caller *c);
 
-/* run-prepare.c: everything between the authorised request and the properties of the unit; blocks on files only. */
+/* run-prepare.c: everything between the authorised request and the properties of the unit; blocks on files
+ * only. */
 int run_prepare(Run *r, Error **reterr);
 int run_load_policy(Run *r, const char **ret_error_name, Error **reterr);
 

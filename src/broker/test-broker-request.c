@@ -38,7 +38,9 @@ static int setup(void **state)
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
         bus_peer = pair[1];
-        return sd_bus_new(&bus) >= 0 && sd_bus_set_fd(bus, pair[0], pair[0]) >= 0 && sd_bus_start(bus) >= 0 ? 0 : -1;
+        return sd_bus_new(&bus) >= 0 && sd_bus_set_fd(bus, pair[0], pair[0]) >= 0 && sd_bus_start(bus) >= 0
+                               ? 0
+                               : -1;
 }
 
 static int teardown(void **state)
@@ -70,7 +72,8 @@ static int read_wish(const Wish *w, Request *ret)
         _cleanup_error_ Error *e = NULL;
         int r;
 
-        assert_true(sd_bus_message_new_method_call(bus, &m, AGENTBOX_BUS_NAME, AGENTBOX_OBJECT_PATH, AGENTBOX_MANAGER_INTERFACE, "Run") >= 0);
+        assert_true(sd_bus_message_new_method_call(bus, &m, AGENTBOX_BUS_NAME, AGENTBOX_OBJECT_PATH,
+                                    AGENTBOX_MANAGER_INTERFACE, "Run") >= 0);
         assert_true(sd_bus_message_append(m, "s", w->policy ? w->policy : "default") >= 0);
         assert_true(sd_bus_message_append_strv(m, w->tightenings) >= 0);
         append_bytes(m, w->argv, w);
@@ -82,7 +85,8 @@ static int read_wish(const Wish *w, Request *ret)
                 assert_true(sd_bus_message_append(m, "{sv}", "detach", "b", 1) >= 0);
         if (w->tty)
                 assert_true(sd_bus_message_append(m, "{sv}", "tty", "b", 1) >= 0);
-        assert_true(sd_bus_message_close_container(m) >= 0 && sd_bus_message_open_container(m, 'a', "h") >= 0);
+        assert_true(sd_bus_message_close_container(m) >= 0 &&
+                        sd_bus_message_open_container(m, 'a', "h") >= 0);
         for (int i = 0; i < w->n_fds; i++)
                 assert_true(sd_bus_message_append_basic(m, 'h', &bus_peer) >= 0);
         assert_true(sd_bus_message_close_container(m) >= 0 && sd_bus_message_seal(m, 1, 0) >= 0);
@@ -98,8 +102,15 @@ static void test_request(void **state)
         _cleanup_(request_done) Request q = REQUEST_NONE;
         _cleanup_free_ char *directory = NULL;
 
-        assert_int_equal(read_wish(&(Wish){ .policy = "python", .tightenings = L("Limits.Memory=1M"), .argv = L("a", "", "\xff\x01"),
-                                 .env = L("A=b"), .option = "cwd", .option_text = "x/y", .n_fds = 3 }, &q), 0);
+        assert_int_equal(read_wish(&(Wish){ .policy = "python",
+                                                   .tightenings = L("Limits.Memory=1M"),
+                                                   .argv = L("a", "", "\xff\x01"),
+                                                   .env = L("A=b"),
+                                                   .option = "cwd",
+                                                   .option_text = "x/y",
+                                                   .n_fds = 3 },
+                                         &q),
+                        0);
         assert_string_equal(q.policy, "python");
         assert_string_equal(q.tightenings[0], "Limits.Memory=1M");
         assert_int_equal(strv_length(q.argv), 3);
@@ -123,8 +134,7 @@ static void test_request_bounds(void **state)
                 { { .argv = L("true"), .n_fds = 3, .option = "name", .option_text = "a_b-C9" }, 0 },
                 { { .argv = L("true"), .n_fds = 3, .long_argument = 5u << 20 }, 0 },
                 { { .argv = L("true"), .n_fds = 3, .option = "unit", .option_text = "scope" }, 0 },
-                { { .n_fds = 3 }, -EINVAL },
-                { { .argv = L("true"), .n_fds = 2 }, -EINVAL },
+                { { .n_fds = 3 }, -EINVAL }, { { .argv = L("true"), .n_fds = 2 }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 4 }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 0 }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 3, .detach = true }, -EINVAL },
@@ -133,12 +143,17 @@ static void test_request_bounds(void **state)
                 { { .argv = L("true"), .n_fds = 3, .long_argument = 6u << 20 }, -E2BIG },
                 { { .argv = L("true"), .n_fds = 3, .option = "name", .option_text = "" }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 3, .option = "name", .option_text = "a b" }, -EINVAL },
-                { { .argv = L("true"), .n_fds = 3, .option = "name", .option_text = "012345678901234567890123456789012" }, -EINVAL },
+                { { .argv = L("true"),
+                                  .n_fds = 3,
+                                  .option = "name",
+                                  .option_text = "012345678901234567890123456789012" },
+                                -EINVAL },
                 { { .argv = L("true"), .n_fds = 3, .option = "term", .option_text = "x\x1b" }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 3, .option = "cwd", .option_text = "" }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 3, .option = "unit", .option_text = "slice" }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 3, .option = "privileged", .option_text = "yes" }, -EINVAL },
-                { { .argv = L("true"), .n_fds = 3, .option = "detach", .option_text = "yes" }, -EINVAL }, /* of the wrong type */
+                { { .argv = L("true"), .n_fds = 3, .option = "detach", .option_text = "yes" },
+                                -EINVAL }, /* of the wrong type */
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -183,7 +198,19 @@ static void test_directory(void **state)
 
 /* ---- descriptors */
 
-typedef enum Kind { PIPE_R, PIPE_W, NULL_RW, NULL_PATH, FILE_RW, DIRECTORY, SOCKET, PTS, PTS_OTHER, PTS_READ, CLOSED } Kind;
+typedef enum Kind {
+        PIPE_R,
+        PIPE_W,
+        NULL_RW,
+        NULL_PATH,
+        FILE_RW,
+        DIRECTORY,
+        SOCKET,
+        PTS,
+        PTS_OTHER,
+        PTS_READ,
+        CLOSED
+} Kind;
 
 static int pty_slave(int flags)
 {
@@ -289,16 +316,21 @@ static void test_access(void **state)
                 { "", { .uid = 1000 }, false }, /* nobody knows this uid */
                 { "[Access]\nUsers=a\n", { .uid = 1000, .user = (char *) "a" }, true },
                 { "[Access]\nUsers=a\n", { .uid = 1001, .user = (char *) "b", .groups = L("a") }, false },
-                { "[Access]\nUsers=a\n", { .uid = 1001, .user = (char *) "b", .groups = L("agentbox") }, false },
+                { "[Access]\nUsers=a\n", { .uid = 1001, .user = (char *) "b", .groups = L("agentbox") },
+                                false },
                 { "[Access]\nUsers=a\n", { .uid = 0 }, true },
-                { "[Access]\nGroups=dev\n", { .uid = 1001, .user = (char *) "b", .groups = L("x", "dev") }, true },
-                { "[Access]\nGroups=dev\n", { .uid = 1001, .user = (char *) "dev", .groups = L("agentbox") }, false },
+                { "[Access]\nGroups=dev\n", { .uid = 1001, .user = (char *) "b", .groups = L("x", "dev") },
+                                true },
+                { "[Access]\nGroups=dev\n", { .uid = 1001, .user = (char *) "dev", .groups = L("agentbox") },
+                                false },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 _cleanup_policy_ Policy *p = NULL;
 
-                assert_int_equal(policy_load_text("t.policy", rows[i].access, strlen(rows[i].access), no_dirs, NULL, &p, NULL), 0);
+                assert_int_equal(policy_load_text("t.policy", rows[i].access, strlen(rows[i].access),
+                                                 no_dirs, NULL, &p, NULL),
+                                0);
                 if (authz_policy_is_open(p, &rows[i].caller) != rows[i].open)
                         fail_msg("row %zu", i);
         }

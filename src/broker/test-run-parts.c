@@ -64,7 +64,8 @@ static void test_env_minimum(void **state)
 
 static void test_env_order(void **state)
 {
-        _cleanup_policy_ Policy *p = policy_of("[Environment]\nSet=A=policy\nSet=PATH=/policy\nSet=AB=other\n");
+        _cleanup_policy_ Policy *p =
+                        policy_of("[Environment]\nSet=A=policy\nSet=PATH=/policy\nSet=AB=other\n");
         const char *given[] = { "A=caller", "B=1", "B=2", "EMPTY=", "EQUALS=a=b", NULL };
         _cleanup_strv_ char **env = NULL;
 
@@ -85,9 +86,15 @@ static void test_env_refused(void **state)
                 const char *variable;
                 int r;
         } rows[] = {
-                { "LD_PRELOAD=/tmp/x.so", -EPERM }, { "LD_LIBRARY_PATH=/x", 0 }, { "NODE_OPTIONS=--require=/x", -EPERM },
-                { "BASH_ENV=/x", -EPERM },          { "PYTHONSTARTUP=x", -EPERM }, { "no-name=1", -EINVAL },
-                { "=1", -EINVAL },                  { "JUST_A_NAME", -EINVAL },    { "1A=2", -EINVAL },
+                { "LD_PRELOAD=/tmp/x.so", -EPERM },
+                { "LD_LIBRARY_PATH=/x", 0 },
+                { "NODE_OPTIONS=--require=/x", -EPERM },
+                { "BASH_ENV=/x", -EPERM },
+                { "PYTHONSTARTUP=x", -EPERM },
+                { "no-name=1", -EINVAL },
+                { "=1", -EINVAL },
+                { "JUST_A_NAME", -EINVAL },
+                { "1A=2", -EINVAL },
                 { "GOOD_1=\xff\x1b", 0 },
         };
 
@@ -131,38 +138,67 @@ static void test_classify(void **state)
                 const char *message;
         } rows[] = {
                 { { .exec_main_code = CLD_EXITED }, 5, REASON_EXITED, 0, UINT64_MAX, 0, NULL },
-                { { .exec_main_code = CLD_EXITED, .exec_main_status = 7, .unit_result = "exit-code" }, 5, REASON_EXITED, 7, UINT64_MAX, 7,
-                  NULL },
+                { { .exec_main_code = CLD_EXITED, .exec_main_status = 7, .unit_result = "exit-code" }, 5,
+                                REASON_EXITED, 7, UINT64_MAX, 7, NULL },
                 /* systemd calls it a success. */
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGTERM, .unit_result = "success" }, 5, REASON_SIGNAL, UINT64_MAX,
-                  SIGTERM, 128 + SIGTERM, NULL },
-                { { .exec_main_code = CLD_DUMPED, .exec_main_status = SIGSEGV, .unit_result = "core-dump" }, 5, REASON_SIGNAL, UINT64_MAX,
-                  SIGSEGV, 128 + SIGSEGV, NULL },
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGTERM, .unit_result = "timeout", .runtime_usec = 60000000 }, 5,
-                  REASON_TIMEOUT, UINT64_MAX, SIGTERM, 124, "time limit 60s passed" },
+                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGTERM, .unit_result = "success" }, 5,
+                                REASON_SIGNAL, UINT64_MAX, SIGTERM, 128 + SIGTERM, NULL },
+                { { .exec_main_code = CLD_DUMPED, .exec_main_status = SIGSEGV, .unit_result = "core-dump" },
+                                5, REASON_SIGNAL, UINT64_MAX, SIGSEGV, 128 + SIGSEGV, NULL },
+                { { .exec_main_code = CLD_KILLED,
+                                  .exec_main_status = SIGTERM,
+                                  .unit_result = "timeout",
+                                  .runtime_usec = 60000000 },
+                                5, REASON_TIMEOUT, UINT64_MAX, SIGTERM, 124, "time limit 60s passed" },
                 /* It exited politely when its time was over. */
-                { { .exec_main_code = CLD_EXITED, .unit_result = "timeout", .runtime_usec = 1000000 }, 5, REASON_TIMEOUT, UINT64_MAX,
-                  UINT64_MAX, 124, "time limit 1s passed" },
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .unit_result = "oom-kill", .memory_max = 256 << 20 },
-                  UINT64_MAX, REASON_OOM, UINT64_MAX, SIGKILL, 137, "memory limit 256M reached (peak 256M)" },
+                { { .exec_main_code = CLD_EXITED, .unit_result = "timeout", .runtime_usec = 1000000 }, 5,
+                                REASON_TIMEOUT, UINT64_MAX, UINT64_MAX, 124, "time limit 1s passed" },
+                { { .exec_main_code = CLD_KILLED,
+                                  .exec_main_status = SIGKILL,
+                                  .unit_result = "oom-kill",
+                                  .memory_max = 256 << 20 },
+                                UINT64_MAX, REASON_OOM, UINT64_MAX, SIGKILL, 137,
+                                "memory limit 256M reached (peak 256M)" },
                 /* A child died for memory, the run exited. */
-                { { .exec_main_code = CLD_EXITED, .exec_main_status = 1, .oom_kills = 1, .memory_max = 1 << 20 }, 5, REASON_OOM, UINT64_MAX,
-                  UINT64_MAX, 137, "memory limit 1M reached (peak 1M)" },
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .kill_reason = KILL_OOM, .memory_max = 1 << 20 }, 2 << 20,
-                  REASON_OOM, UINT64_MAX, SIGKILL, 137, "memory limit 1M reached (peak 1M)" },
+                { { .exec_main_code = CLD_EXITED,
+                                  .exec_main_status = 1,
+                                  .oom_kills = 1,
+                                  .memory_max = 1 << 20 },
+                                5, REASON_OOM, UINT64_MAX, UINT64_MAX, 137,
+                                "memory limit 1M reached (peak 1M)" },
+                { { .exec_main_code = CLD_KILLED,
+                                  .exec_main_status = SIGKILL,
+                                  .kill_reason = KILL_OOM,
+                                  .memory_max = 1 << 20 },
+                                2 << 20, REASON_OOM, UINT64_MAX, SIGKILL, 137,
+                                "memory limit 1M reached (peak 1M)" },
                 /* Nobody could count, but it died at its limit; and not at its limit. */
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .oom_kills_unknown = true, .memory_max = 1 << 20 }, 1 << 20,
-                  REASON_OOM, UINT64_MAX, SIGKILL, 137, "memory limit 1M reached (peak 1M)" },
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .oom_kills_unknown = true, .memory_max = 1 << 20 }, 5,
-                  REASON_SIGNAL, UINT64_MAX, SIGKILL, 137, NULL },
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .kill_reason = KILL_ASKED }, 5, REASON_KILLED, UINT64_MAX,
-                  SIGKILL, 137, "killed on request" },
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .kill_reason = KILL_ASKED, .client_gone = true }, 5,
-                  REASON_KILLED, UINT64_MAX, SIGKILL, 137, "its client is gone" },
-                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .kill_reason = KILL_OUTPUT_LIMIT, .output_max = 64 << 20 },
-                  5, REASON_OUTPUT_LIMIT, UINT64_MAX, SIGKILL, 137, "output limit 64M reached" },
+                { { .exec_main_code = CLD_KILLED,
+                                  .exec_main_status = SIGKILL,
+                                  .oom_kills_unknown = true,
+                                  .memory_max = 1 << 20 },
+                                1 << 20, REASON_OOM, UINT64_MAX, SIGKILL, 137,
+                                "memory limit 1M reached (peak 1M)" },
+                { { .exec_main_code = CLD_KILLED,
+                                  .exec_main_status = SIGKILL,
+                                  .oom_kills_unknown = true,
+                                  .memory_max = 1 << 20 },
+                                5, REASON_SIGNAL, UINT64_MAX, SIGKILL, 137, NULL },
+                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .kill_reason = KILL_ASKED },
+                                5, REASON_KILLED, UINT64_MAX, SIGKILL, 137, "killed on request" },
+                { { .exec_main_code = CLD_KILLED,
+                                  .exec_main_status = SIGKILL,
+                                  .kill_reason = KILL_ASKED,
+                                  .client_gone = true },
+                                5, REASON_KILLED, UINT64_MAX, SIGKILL, 137, "its client is gone" },
+                { { .exec_main_code = CLD_KILLED,
+                                  .exec_main_status = SIGKILL,
+                                  .kill_reason = KILL_OUTPUT_LIMIT,
+                                  .output_max = 64 << 20 },
+                                5, REASON_OUTPUT_LIMIT, UINT64_MAX, SIGKILL, 137,
+                                "output limit 64M reached" },
                 { { .unit_result = "success" }, 5, REASON_LOST, UINT64_MAX, UINT64_MAX, 125,
-                  "nobody saw how it ended: the broker was not running" },
+                                "nobody saw how it ended: the broker was not running" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -192,7 +228,10 @@ static void test_classify_keeps_message(void **state)
 
         run_result_init(&r);
         r.message = strdup("cannot execute x");
-        assert_int_equal(run_result_classify(&(RunEnding){ .exec_main_code = CLD_EXITED, .exec_main_status = 127 }, &r), 0);
+        assert_int_equal(run_result_classify(&(RunEnding){ .exec_main_code = CLD_EXITED,
+                                                             .exec_main_status = 127 },
+                                         &r),
+                        0);
         assert_string_equal(r.message, "cannot execute x");
         run_result_done(&r);
 }
@@ -201,10 +240,23 @@ static void test_classify_keeps_message(void **state)
 
 static void state_fill(RunState *s)
 {
-        *s = (RunState){ .phase = STATE_RUNNING, .id = strdup("abc"), .name = strdup(""), .policy = strdup("default"),
-                .digest = strdup("00"), .command = strdup("sh \\x1b"), .client = strdup(":1.5"), .invocation_id = strdup("ff"),
-                .control_group = strdup("/agentbox.slice/x"), .caller_uid = 1000, .uid = 64000, .main_pid = 77, .detached = true,
-                .started = 5, .memory_max = UINT64_MAX, .runtime_usec = 7, .output_max = 8 };
+        *s = (RunState){ .phase = STATE_RUNNING,
+                .id = strdup("abc"),
+                .name = strdup(""),
+                .policy = strdup("default"),
+                .digest = strdup("00"),
+                .command = strdup("sh \\x1b"),
+                .client = strdup(":1.5"),
+                .invocation_id = strdup("ff"),
+                .control_group = strdup("/agentbox.slice/x"),
+                .caller_uid = 1000,
+                .uid = 64000,
+                .main_pid = 77,
+                .detached = true,
+                .started = 5,
+                .memory_max = UINT64_MAX,
+                .runtime_usec = 7,
+                .output_max = 8 };
         assert_int_equal(strv_extend(&s->verified, "uid"), 0);
         assert_int_equal(strv_extend(&s->verified, "mounts"), 0);
 }
@@ -228,13 +280,15 @@ static void test_state(void **state)
         assert_string_equal(b.control_group, "/agentbox.slice/x");
         assert_string_equal(b.command, "sh \\x1b");
         assert_true(b.caller_uid == 1000 && b.uid == 64000 && b.main_pid == 77 && b.detached);
-        assert_true(b.started == 5 && b.memory_max == UINT64_MAX && b.runtime_usec == 7 && b.output_max == 8);
+        assert_true(b.started == 5 && b.memory_max == UINT64_MAX && b.runtime_usec == 7 &&
+                        b.output_max == 8);
         assert_int_equal(strv_length(b.verified), 2);
         assert_int_equal(unlinkat(fd, "state", 0), 0);
         assert_int_equal(rmdir(directory), 0);
 }
 
-/* Cut short anywhere, longer, or with another byte in it: an error or another value, never a crash; never a half-filled output. */
+/* Cut short anywhere, longer, or with another byte in it: an error or another value, never a crash; never a
+ * half-filled output. */
 static void test_state_malformed(void **state)
 {
         _cleanup_(run_state_done) RunState a = {};
@@ -285,7 +339,8 @@ static void test_usage(void **state)
         put(fd, "s/u/cgroup.procs", "17\n");
         run_usage_open(&u, &host, "/s/u");
         run_usage_sample(&u);
-        assert_true(u.last[USAGE_MEMORY] == 4096 && u.last[USAGE_OOM_KILLS] == 1 && u.last[USAGE_CPU_USEC] == 1234);
+        assert_true(u.last[USAGE_MEMORY] == 4096 && u.last[USAGE_OOM_KILLS] == 1 &&
+                        u.last[USAGE_CPU_USEC] == 1234);
         assert_true(u.last[USAGE_TASKS] == 3);
         /* Files that this kernel does not have. */
         assert_true(u.last[USAGE_MEMORY_PEAK] == UINT64_MAX && u.last[USAGE_TASKS_PEAK] == UINT64_MAX);
@@ -299,11 +354,12 @@ static void test_usage(void **state)
         assert_true(run_cgroup_is_empty(&host, "/gone"));
         assert_true(run_cgroup_is_empty(&host, NULL));
         run_usage_close(&u);
-        for (const char *const *i = (const char *const[]){ "s/u/cgroup.procs", "s/memory.current", "s/memory.events", "s/cpu.stat",
-                             "s/pids.current", NULL };
-                *i; i++)
+        for (const char *const *i = (const char *const[]){ "s/u/cgroup.procs", "s/memory.current",
+                             "s/memory.events", "s/cpu.stat", "s/pids.current", NULL };
+                        *i; i++)
                 assert_int_equal(unlinkat(fd, *i, 0), 0);
-        assert_true(unlinkat(fd, "s/u", AT_REMOVEDIR) == 0 && unlinkat(fd, "s", AT_REMOVEDIR) == 0 && rmdir(root) == 0);
+        assert_true(unlinkat(fd, "s/u", AT_REMOVEDIR) == 0 && unlinkat(fd, "s", AT_REMOVEDIR) == 0 &&
+                        rmdir(root) == 0);
 }
 
 /* ---- the command in the record */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
-/* MESSAGE_ID of each record, random; each has an entry in units/agentbox.catalog. Never reused, never changed. */
+/* MESSAGE_ID of each record, random; each has an entry in units/agentbox.catalog. Never reused, never
+ * changed. */
 
 /* run-requested: a caller asked for a run */
 #define AGENTBOX_MESSAGE_RUN_REQUESTED "4fc0f466efe04d308d25876dbdff4382"

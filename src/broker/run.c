@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/random.h>
+
+#include "broker/run.h"
+
+static int random_id(char ret[RUN_ID_LENGTH + 1])
+{
+        static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+        size_t n = 0;
+
+        while (n < RUN_ID_LENGTH) {
+                uint8_t bytes[32];
+
+                if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+                        return -EIO;
+                /* Only below the largest multiple of 36, so that each is as likely as the others. */
+                for (size_t i = 0; i < sizeof(bytes) && n < RUN_ID_LENGTH; i++)
+                        if (bytes[i] < 252)
+                                ret[n++] = alphabet[bytes[i] % 36];
+        }
+        ret[n] = 0;
+        return 0;
+}
+
+void run_set_id(Run *r, const char *id)
+{
+        snprintf(r->id, sizeof(r->id), "%s", id);
+        snprintf(r->unit, sizeof(r->unit), "agentbox-%s.service", r->id);
+        snprintf(r->slice, sizeof(r->slice), "agentbox-%s.slice", r->id);
+}
+
+Run *run_new(Manager *m, sd_bus_message *call)
+{
+        Run *r = calloc(1, sizeof(*r));
+
+        if (!r)
+                return NULL;
+        r->manager = m;
+        r->request = REQUEST_NONE;
+        r->usage = RUN_USAGE_NONE;
+        r->dir_fd = r->netns_fd = r->channel_fd = r->executed_fd = r->pidfd = -1;
+        r->memory_max = r->runtime_usec = r->output_max = UINT64_MAX;
+        run_result_init(&r->result);
+        r->slice_gone = true; /* neither is there yet */
+        if (call) {
+                char id[RUN_ID_LENGTH + 1];
+
+                do
+                        if (random_id(id) < 0) {
+                                free(r);
+                                return NULL;
+                        }
+                while (manager_by_id(m, id));
+                run_set_id(r, id);
+                r->call = sd_bus_message_ref(call);
+        }
+        run_mark(r, MARK_CALLED);
+        return r;
+}
+
+Run *run_free(Run *r)
+{
+        if (!r)
+                return NULL;
+        run_channel_close(r);
+        sd_bus_slot_unref(r->start_slot);
+        sd_bus_slot_unref(r->properties_slot);
+        sd_bus_slot_unref(r->stop_slot);
+        sd_bus_slot_unref(r->check_slot);
+        for (size_t i = 0; i < RUN_SLICES; i++) {
+                sd_bus_slot_unref(r->slice_slots[i]);
+                sd_bus_message_unref(r->slices[i]);
+        }
+        sd_event_source_disable_unref(r->deadline);
+        sd_event_source_disable_unref(r->pidfd_source);
+        closep(&r->pidfd);
+        closep(&r->dir_fd);
+        closep(&r->netns_fd);
+        run_usage_close(&r->usage);
+        sd_bus_message_unref(r->call);
+        sd_bus_message_unref(r->properties);
+        for (size_t i = 0; i < r->n_waiters; i++)
+                sd_bus_message_unref(r->waiters[i]);
+        free(r->waiters);
+        authz_query_free(r->question);
+        caller_done(&r->caller);
+        request_done(&r->request);
+        policy_free(r->policy);
+        free(r->policy_name);
+        free(r->digest);
+        free(r->name);
+        free(r->command);
+        free(r->description);
+        free(r->netns_path);
+        free(r->ip_filter_path);
+        free(r->shim_path);
+        run_root_done(&r->root);
+        unit_props_done(&r->props);
+        attest_done(&r->attest);
+        strv_free(r->verified);
+        strv_free(r->broken);
+        unit_status_done(&r->status);
+        run_result_done(&r->result);
+        free(r);
+        return NULL;
+}
+
+void run_mark(Run *r, RunMark mark)
+{
+        if (r->marks[mark] == 0)
+                r->marks[mark] = now_monotonic();
+}
+
+const char *run_state_name(const Run *r)
+{
+        return r->phase == RUN_ENDED ? "ended" : r->phase >= RUN_RUNNING ? "running" : "starting";
+}
+
+bool run_is_visible(const Run *r, const Caller *c)
+{
+        return authz_owns(c, r->caller.uid);
+}
+
+AuditSubject run_subject(const Run *r)
+{
+        return (AuditSubject){
+                .run = r->id,
+                .policy = r->policy_name,
+                .digest = r->digest,
+                .unit = r->unit,
+                .invocation_id = r->status.invocation_id,
+                .caller_uid = r->caller.uid,
+        };
+}
+
+int run_write_state(Run *r, StatePhase phase)
+{
+        return run_state_write(r->dir_fd, &(RunState){
+                                                          .phase = phase,
+                                                          .id = r->id,
+                                                          .name = r->name,
+                                                          .policy = r->policy_name,
+                                                          .digest = r->digest,
+                                                          .command = r->command,
+                                                          .client = r->caller.sender,
+                                                          .invocation_id = r->status.invocation_id,
+                                                          .control_group = r->status.control_group,
+                                                          .caller_uid = r->caller.uid,
+                                                          .uid = r->uid,
+                                                          .main_pid = (uint32_t) r->peer.pid,
+                                                          .detached = r->detached,
+                                                          .started = r->result.started,
+                                                          .memory_max = r->memory_max,
+                                                          .runtime_usec = r->runtime_usec,
+                                                          .output_max = r->output_max,
+                                                          .verified = r->verified,
+                                          });
+}
