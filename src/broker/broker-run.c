@@ -304,34 +304,6 @@ void run_advance(Run *r)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
 }
 
-static void log_marks(const Run *r)
-{
-        static const char *const names[_MARK_MAX] = {
-                [MARK_CALLED] = "called",
-                [MARK_AUTHORISED] = "authorised",
-                [MARK_PREPARED] = "prepared",
-                [MARK_UNIT_ACCEPTED] = "accepted",
-                [MARK_FORKED] = "forked",
-                [MARK_JOURNAL] = "journal",
-                [MARK_PROPERTIES] = "properties",
-                [MARK_ATTESTED] = "attested",
-                [MARK_VERIFIED] = "verified",
-                [MARK_SENT] = "sent",
-                [MARK_EXECUTED] = "executed",
-                [MARK_EXITED] = "exited",
-                [MARK_UNIT_OVER] = "over",
-                [MARK_ENDED] = "ended",
-        };
-        _cleanup_buf_ Buf b = {};
-
-        for (size_t i = 0; i < _MARK_MAX; i++)
-                if (r->marks[i] != 0)
-                        buf_printf(&b, " %s=%.1f", names[i],
-                                        (double) (r->marks[i] - r->marks[MARK_CALLED]) / 1000);
-        if (b.error == 0 && b.data)
-                sd_journal_print(LOG_DEBUG, "Run %s, ms since the call:%s", r->id, (const char *) b.data);
-}
-
 /* What only the start needed. The descriptors count: there may be hundreds of runs. */
 static void drop_start(Run *r)
 {
@@ -362,8 +334,6 @@ void run_on_executed(Run *r)
                         &(AuditDetail){ .message = message ?: "Run started", .command = r->command });
         (void) run_reply_started(r);
         manager_arm_sampler(r->manager);
-        if (r->manager->debug)
-                log_marks(r);
 }
 
 void run_on_failure(Run *r, const ExecFailure *f)

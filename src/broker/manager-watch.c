@@ -4,6 +4,7 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
 
+#include "broker/broker-netns.h"
 #include "broker/manager.h"
 #include "broker/run.h"
 #include "wire/bus-iface.h"
@@ -225,6 +226,28 @@ void manager_reconnect(Manager *m)
                 (void) sd_event_source_set_enabled(m->reconnect, SD_EVENT_ONESHOT);
 }
 
+/* ---- the prepared network namespace */
+
+static int on_netns_maker(sd_event_source *source, void *userdata)
+{
+        Manager *m = userdata;
+
+        /* Whoever needs one and finds none makes it, and has the error. */
+        if (m->spare_netns < 0)
+                (void) netns_create(&m->spare_netns, &m->spare_netns_inode, NULL);
+        return 0;
+}
+
+int manager_take_netns(Manager *m, int *ret_fd, uint64_t *ret_inode, Error **reterr)
+{
+        (void) sd_event_source_set_enabled(m->netns_maker, SD_EVENT_ONESHOT);
+        if (m->spare_netns < 0)
+                return netns_create(ret_fd, ret_inode, reterr);
+        *ret_fd = TAKE_FD(m->spare_netns);
+        *ret_inode = m->spare_netns_inode;
+        return 0;
+}
+
 /* ---- all of them */
 
 static int add_timers(Manager *m)
@@ -251,18 +274,33 @@ static int add_timers(Manager *m)
         return 0;
 }
 
-static int add_beginner(Manager *m)
+/* Work for when nothing else is to be done, the first rows first. */
+static int add_defers(Manager *m)
 {
-        int r = sd_event_add_defer(m->event, &m->beginner, on_beginner, m);
+        const struct {
+                sd_event_source **source;
+                sd_event_handler_t handler;
+        } rows[] = {
+                { &m->beginner, on_beginner },
+                { &m->netns_maker, on_netns_maker },
+        };
 
-        if (r >= 0)
-                r = sd_event_source_set_priority(m->beginner, SD_EVENT_PRIORITY_IDLE);
-        return r < 0 ? r : sd_event_source_set_enabled(m->beginner, SD_EVENT_OFF);
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                int r = sd_event_add_defer(m->event, rows[i].source, rows[i].handler, m);
+
+                if (r >= 0)
+                        r = sd_event_source_set_priority(*rows[i].source, SD_EVENT_PRIORITY_IDLE + (int) i);
+                if (r >= 0)
+                        r = sd_event_source_set_enabled(*rows[i].source, SD_EVENT_OFF);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
 }
 
 int manager_add_watches(Manager *m)
 {
         int r = add_timers(m);
 
-        return r < 0 ? r : add_beginner(m);
+        return r < 0 ? r : add_defers(m);
 }

@@ -244,6 +244,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->sampler);
         sd_event_source_disable_unref(m->reconnect);
         sd_event_source_disable_unref(m->beginner);
+        sd_event_source_disable_unref(m->netns_maker);
         broker_unit_disconnect(&m->pid1);
         sd_bus_flush_close_unref(m->bus);
         audit_reader_close(m->audit);
@@ -252,6 +253,7 @@ void manager_done(Manager *m)
         closep(&m->runtime_fd);
         closep(&m->loopback_filter_fd);
         closep(&m->probe_fd);
+        closep(&m->spare_netns);
         free(m->probe_name);
         sd_event_unref(m->event);
         *m = MANAGER_NONE;

@@ -38,13 +38,16 @@ typedef struct Manager {
         Run *runs; /* living ones, the ones still asking for authorisation among them; newest first */
         Run *recent[RECENT_MAX]; /* ring of ended ones */
         size_t n_recent;         /* ever put there */
-        unsigned n_questions;    /* polkit questions that are under way for other calls than Run */
-        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner;
+        int spare_netns;         /* made while the broker waits for something else; -1: none */
+        uint64_t spare_netns_inode;
+        unsigned n_questions; /* polkit questions that are under way for other calls than Run */
+        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *netns_maker;
         bool debug; /* phases and their times go to the log */
         bool stopping;
 } Manager;
 
-#define MANAGER_NONE ((Manager){ .runtime_fd = -1, .loopback_filter_fd = -1, .probe_fd = -1 })
+#define MANAGER_NONE \
+        ((Manager){ .runtime_fd = -1, .loopback_filter_fd = -1, .probe_fd = -1, .spare_netns = -1 })
 
 int manager_start(Manager *m, Error **reterr);
 void manager_done(Manager *m);
@@ -74,6 +77,9 @@ void manager_touch(Manager *m);
  * sampling of usage. */
 void manager_arm_confirmer(Manager *m);
 void manager_arm_sampler(Manager *m);
+
+/* A network namespace that nobody has used (netns_create), the prepared one if there is one. */
+int manager_take_netns(Manager *m, int *ret_fd, uint64_t *ret_inode, Error **reterr);
 
 /* manager-watch.c: adds the timers of all that. */
 int manager_add_watches(Manager *m);

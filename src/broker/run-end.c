@@ -161,6 +161,8 @@ static void finish(Run *r)
         r->phase = RUN_ENDED;
         run_mark(r, MARK_ENDED);
         run_tell_ended(r);
+        if (m->debug)
+                run_log_marks(r);
         manager_retire(m, r);
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/escape.h"
 #include "base/io.h"
-#include "broker/broker-netns.h"
 #include "broker/broker-stdio.h"
 #include "broker/loopback-filter.h"
 #include "broker/run-env.h"
@@ -184,7 +183,7 @@ static int make_network(Run *r, Error **reterr)
          * with all else that this host does not enforce, and refuses. */
         if (r->manager->loopback_filter_fd < 0)
                 (void) loopback_filter_open(&r->manager->loopback_filter_fd, NULL);
-        k = netns_create(&r->netns_fd, &r->netns_inode, reterr);
+        k = manager_take_netns(r->manager, &r->netns_fd, &r->netns_inode, reterr);
         if (k < 0)
                 return k;
         k = path_of_fd(r->netns_fd, &r->netns_path, reterr);

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <syslog.h>
+#include <systemd/sd-journal.h>
 
 #include "broker/run.h"
 
@@ -111,6 +113,34 @@ void run_mark(Run *r, RunMark mark)
 {
         if (r->marks[mark] == 0)
                 r->marks[mark] = now_monotonic();
+}
+
+void run_log_marks(const Run *r)
+{
+        static const char *const names[_MARK_MAX] = {
+                [MARK_CALLED] = "called",
+                [MARK_AUTHORISED] = "authorised",
+                [MARK_PREPARED] = "prepared",
+                [MARK_UNIT_ACCEPTED] = "accepted",
+                [MARK_FORKED] = "forked",
+                [MARK_JOURNAL] = "journal",
+                [MARK_PROPERTIES] = "properties",
+                [MARK_ATTESTED] = "attested",
+                [MARK_VERIFIED] = "verified",
+                [MARK_SENT] = "sent",
+                [MARK_EXECUTED] = "executed",
+                [MARK_EXITED] = "exited",
+                [MARK_UNIT_OVER] = "over",
+                [MARK_ENDED] = "ended",
+        };
+        _cleanup_buf_ Buf b = {};
+
+        for (size_t i = 0; i < _MARK_MAX; i++)
+                if (r->marks[i] != 0)
+                        buf_printf(&b, " %s=%.1f", names[i],
+                                        (double) (r->marks[i] - r->marks[MARK_CALLED]) / 1000);
+        if (b.error == 0 && b.data)
+                sd_journal_print(LOG_DEBUG, "Run %s, ms since the call:%s", r->id, (const char *) b.data);
 }
 
 const char *run_state_name(const Run *r)

@@ -121,6 +121,7 @@ Run *run_free(Run *r);
 /* Gives the run its id, and its unit and slice their names. */
 void run_set_id(Run *r, const char *id);
 void run_mark(Run *r, RunMark mark);
+void run_log_marks(const Run *r);
 const char *run_state_name(const Run *r);
 AuditSubject run_subject(const Run *r);
 int run_write_state(Run *r, StatePhase phase);
