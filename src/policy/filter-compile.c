@@ -43,7 +43,7 @@ typedef struct Compiler {
         const FilterSpec *spec;
         uint32_t arch;
         scmp_filter_ctx context;
-        bool has_no_ops;
+        bool has_self; /* the placeholder of the run's uid is somewhere in the program */
 } Compiler;
 
 static void seccomp_releasep(scmp_filter_ctx *c)
@@ -227,6 +227,14 @@ static int add_grants_of(const Compiler *c, const char *call, int nr, bool *ret)
         return 0;
 }
 
+static bool names_self(const FilterNoOp *n)
+{
+        for (size_t i = 0; i < FILTER_COMPARES_MAX && n->compares[i].op != COMPARE_NONE; i++)
+                if (n->compares[i].value == FILTER_SELF_PLACEHOLDER)
+                        return true;
+        return false;
+}
+
 static int add_no_ops_of(Compiler *c, const char *call, int nr)
 {
         for (size_t i = 0; i < filter_n_no_ops; i++) {
@@ -237,7 +245,7 @@ static int add_no_ops_of(Compiler *c, const char *call, int nr)
                 r = add_rule(c, SCMP_ACT_ERRNO(0), nr, filter_no_ops[i].compares);
                 if (r < 0)
                         return r;
-                c->has_no_ops = true;
+                c->has_self = c->has_self || names_self(&filter_no_ops[i]);
         }
         return 0;
 }
@@ -400,7 +408,7 @@ static int compile_grants(const FilterSpec *spec, uint32_t arch, Program *p)
         r = count_uids(p->code, p->n);
         if (r < 0)
                 return r;
-        return (r > 0) == c.has_no_ops ? 0 : -EIO;
+        return (r > 0) == c.has_self ? 0 : -EIO;
 }
 
 int filter_compile_for(const FilterSpec *spec, uint32_t audit_arch, struct sock_filter **ret, size_t *ret_n,

@@ -135,14 +135,14 @@ def test_no_journal_no_run():
 
 @within(120)
 def test_journal_that_stores_nothing():
-    write_file("/run/systemd/journald.conf.d/50-live.conf", "[Journal]\nStorage=none\n")
+    write_file("/run/systemd/journald.conf.d/zz-live.conf", "[Journal]\nStorage=none\n")
     at_end(sh, "systemctl restart systemd-journald.service")
     sh("systemctl restart systemd-journald.service")
     done = run("/bin/echo", "untrusted-code-ran")
     assert done.status == 125 and b"untrusted-code-ran" not in done.stdout and "journal" in done.err, done
-    os.unlink("/run/systemd/journald.conf.d/50-live.conf")
+    os.unlink("/run/systemd/journald.conf.d/zz-live.conf")
     sh("systemctl restart systemd-journald.service")
-    write_file("/run/systemd/journald.conf.d/50-live.conf", "")
+    write_file("/run/systemd/journald.conf.d/zz-live.conf", "")
     expect(run("/bin/true"))
 
 
