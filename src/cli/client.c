@@ -203,6 +203,15 @@ int client_run_reply(sd_bus_message *m, char **ret_run, json_t **ret_facts, Erro
         return 0;
 }
 
+char *client_refused_run(sd_bus_message *m)
+{
+        const char *run;
+
+        if (sd_bus_message_rewind(m, true) < 0 || sd_bus_message_read(m, "ss", NULL, &run) < 0)
+                return NULL;
+        return strdup(run);
+}
+
 int client_wait(sd_bus *bus, const char *run, sd_bus_message_handler_t handler, void *userdata,
                 Error **reterr)
 {

@@ -28,6 +28,10 @@ int client_run(sd_bus *bus, const RunRequest *request, const int stdio[3], sd_bu
                 void *userdata, Error **reterr);
 int client_run_reply(sd_bus_message *m, char **ret_run, json_t **ret_facts, Error **reterr);
 
+/* The id under which a refused run is on record, from the error that client_run_reply() was given; newly allocated. NULL
+ * where it never had one. */
+char *client_refused_run(sd_bus_message *m);
+
 /* Never times out: the answer comes when the run has ended. */
 int client_wait(sd_bus *bus, const char *run, sd_bus_message_handler_t handler, void *userdata,
                 Error **reterr);

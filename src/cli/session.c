@@ -200,8 +200,10 @@ static int on_run_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
         if (sd_bus_message_is_method_error(m, NULL) && bus_is_gone(s))
                 return finish_failed(s, REASON_REFUSED, -ECONNRESET);
         r = client_run_reply(m, &s->run, &facts, &s->error);
-        if (r < 0)
+        if (r < 0) {
+                s->result->run = client_refused_run(m);
                 return finish_failed(s, REASON_REFUSED, r);
+        }
         if (s->request->detach)
                 return sd_event_exit(s->event, 1);
         r = start_relay(s, facts);

@@ -12,6 +12,7 @@
 
 /* Run(policy, tightenings ("SECTION.KEY=VALUE"), argv, environment given with -e and the caller's values of the policy's Pass=
  *     names ("NAME=VALUE"), options, stdio) → (run id, object path, facts).
+ * An error has a second string behind its message where the refusal is on record: the run id.
  * Returns when the run was verified and its program is being executed (or could not be: RunEnded then says so).
  * options: "cwd" s (relative: below the workspace), "name" s, "detach" b, "tty" b, "unit" s (service|scope), "term" s (xterm).
  * stdio: none (detach: /dev/null), or three: stdin (read end of a pipe), stdout, stderr (write ends); with "tty" the slave of a pty
