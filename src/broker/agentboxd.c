@@ -23,6 +23,7 @@
 #include <sys/stat.h>
 #include <syslog.h>
 #include <systemd/sd-daemon.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
 #include "broker/broker-adopt.h"

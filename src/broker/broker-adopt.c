@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <syslog.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
 #include "broker/broker-adopt.h"

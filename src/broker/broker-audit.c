@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/uio.h>
 #include <syslog.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
 #include "base/buf.h"

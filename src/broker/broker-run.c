@@ -2,8 +2,6 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <syslog.h>
-#include <systemd/sd-journal.h>
 
 #include "base/escape.h"
 #include "base/io.h"
@@ -17,11 +15,24 @@
 
 /* ---- refusal */
 
+/* Messages are made of checked and escaped parts; this holds where one was forgotten. Lines stay lines. */
+static void mask_controls(char *s)
+{
+        for (; *s; s++)
+                if (((unsigned char) *s < 0x20 && *s != '\n') || *s == 0x7f)
+                        *s = '?';
+}
+
+/* Behind the message stands the id under which the refusal is on record, for "agentbox why". */
 static void reply_error(Run *r, const char *error_name, const char *message)
 {
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+
         if (!r->call)
                 return;
-        (void) sd_bus_reply_method_errorf(r->call, error_name, "%s", message);
+        if (sd_bus_message_new_method_errorf(r->call, &reply, error_name, "%s", message) >= 0 &&
+                        sd_bus_message_append(reply, "s", r->id) >= 0)
+                (void) sd_bus_send(NULL, reply, NULL);
         r->call = sd_bus_message_unref(r->call);
 }
 
@@ -37,6 +48,8 @@ void run_refuse(Run *r, const char *error_name, const char *format, ...)
         va_end(ap);
         if (k < 0)
                 reason = NULL;
+        if (reason)
+                mask_controls(reason);
         if (reason && asprintf(&message, "Run %s of uid %u refused: %s", r->id, r->caller.uid, reason) < 0)
                 message = NULL;
         /* A broken promise has a record of its own, written already. */

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <syslog.h>
 #include <systemd/sd-daemon.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
 #include "broker/broker-netns.h"

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <syslog.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
 #include "broker/run.h"

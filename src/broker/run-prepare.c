@@ -12,10 +12,26 @@
 #include "broker/run.h"
 #include "wire/bus-iface.h"
 
-#define SHIM_NAME "agentbox-exec"
 #define POLICY_NAME_MAX 64u
 
 /* ---- what may be run */
+
+/* What the caller gave as text comes back in messages: nothing that could not be shown as it is. (A
+ * backslash can, but escaping would double it.) */
+static int check_text(const char *what, const char *text, Error **reterr)
+{
+        _cleanup_free_ char *plain = strdup(text), *shown = NULL;
+
+        for (char *c = plain; c && *c; c++)
+                if (*c == '\\')
+                        *c = '/';
+        shown = plain ? escape_for_display(plain, strlen(plain), SIZE_MAX) : NULL;
+        if (!shown)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        return streq(shown, plain) ? 0
+                                   : error_set(reterr, -EINVAL, "%s holds bytes that are no text: %.256s",
+                                                     what, shown);
+}
 
 static int tighten(Run *r, Error **reterr)
 {
@@ -25,8 +41,10 @@ static int tighten(Run *r, Error **reterr)
                 return error_set(reterr, -EPERM, "policy %s has Tighten=no: nothing of it may be changed",
                                 r->policy_name);
         STRV_FOREACH(i, r->request.tightenings) {
-                int k = policy_tighten(r->policy, *i, is_root, reterr);
+                int k = check_text("a change to the policy", *i, reterr);
 
+                if (k >= 0)
+                        k = policy_tighten(r->policy, *i, is_root, reterr);
                 if (k < 0)
                         return k;
         }
@@ -76,10 +94,14 @@ static int load(Run *r, Error **reterr)
 {
         _cleanup_free_ char *shown =
                         escape_for_display(r->request.policy, strlen(r->request.policy), POLICY_NAME_MAX);
+        int k;
 
         if (!shown)
                 return error_set(reterr, -ENOMEM, "out of memory");
         r->policy_name = TAKE_PTR(shown);
+        k = check_text("the policy's name", r->request.policy, reterr);
+        if (k < 0)
+                return k;
         if (strlen(r->request.policy) > POLICY_NAME_MAX)
                 return error_set(reterr, -ENOENT, "no policy has a name that long");
         return policy_load(r->request.policy, NULL, NULL, &r->policy, reterr);
@@ -143,26 +165,6 @@ static int make_root(Run *r, Error **reterr)
         return run_root_create(r->dir_fd, path, r->policy, &r->root, reterr);
 }
 
-/* The shim is found in the host's /usr; in another root it gets a place of its own. */
-static int place_shim(Run *r, Error **reterr)
-{
-        _cleanup_close_ int fd = -1;
-        int k;
-
-        if (streq(policy_string(r->policy, FILES_ROOT), "host-usr")) {
-                r->shim_path = strdup(PKGLIBEXECDIR "/" SHIM_NAME);
-                return r->shim_path ? 0 : error_set(reterr, -ENOMEM, "out of memory");
-        }
-        fd = openat(r->dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        k = fd < 0 ? -errno : write_new_file_at(fd, SHIM_NAME, "", 0, 0555);
-        if (k < 0)
-                return error_set(reterr, k, "cannot make a place for the shim: %s", strerror(-k));
-        r->shim_path = strdup("/" SHIM_NAME);
-        k = r->shim_path ? strv_extend(&r->root.binds, PKGLIBEXECDIR "/" SHIM_NAME ":/" SHIM_NAME) : -ENOMEM;
-        return k < 0 ? error_set(reterr, k, "out of memory") : 0;
-}
-
-/* The name by which PID 1 opens what a descriptor of ours is of. */
 static int path_of_fd(int fd, char **ret, Error **reterr)
 {
         char *path;
@@ -204,7 +206,7 @@ static int make_properties(Run *r, Error **reterr)
                 .description = r->description,
                 .slice = r->slice,
                 .root_directory = r->root.directory,
-                .shim_path = r->shim_path,
+                .shim_path = PKGLIBEXECDIR "/agentbox-exec", /* in the host's /usr, which is the run's */
                 .probe_abstract = r->manager->probe_name,
                 .netns_path = r->netns_path,
                 .ip_filter_path = r->ip_filter_path,
@@ -215,8 +217,8 @@ static int make_properties(Run *r, Error **reterr)
 
 int run_prepare(Run *r, Error **reterr)
 {
-        static int (*const steps[])(Run * r, Error * *reterr) = { make_directory, make_root, place_shim,
-                make_network, make_properties };
+        static int (*const steps[])(Run * r, Error * *reterr) = { make_directory, make_root, make_network,
+                make_properties };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 int k = steps[i](r, reterr);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <sys/random.h>
 #include <syslog.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
 #include "broker/run.h"
@@ -97,7 +98,6 @@ Run *run_free(Run *r)
         free(r->description);
         free(r->netns_path);
         free(r->ip_filter_path);
-        free(r->shim_path);
         run_root_done(&r->root);
         unit_props_done(&r->props);
         attest_done(&r->attest);

@@ -88,7 +88,7 @@ struct Run {
         int netns_fd;
         uint64_t netns_inode;
         UnitContext context;
-        char *description, *netns_path, *ip_filter_path, *shim_path;
+        char *description, *netns_path, *ip_filter_path;
         UnitProps props;
         sd_bus_slot *start_slot, *properties_slot, *stop_slot, *check_slot, *slice_slots[RUN_SLICES];
         sd_event_source *deadline; /* of the start, later of the end */

@@ -30,6 +30,7 @@
  * "cpu_usec" t, "verified" as, "detached" b. */
 #define AGENTBOX_LIST_RESULT "aa{sv}"
 #define AGENTBOX_FACTS "a{sv}"
+/* ListPolicies() → names of the installed policies. */
 /* WaitRun(run) → result record; answers when the run has ended (at once where it has). */
 /* KillRun(run, signal, reason): reason "" or "output-limit" (only the client that started it). signal 0: end the whole run. */
 #define AGENTBOX_KILL_SIGNATURE "sis"
