@@ -9,7 +9,9 @@
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -32,8 +34,10 @@ enum {
         OPT_IPV6_TRANSPARENT = 75,
         LEVEL_TLS = 282,
         OPEN_TMPFILE = O_TMPFILE & ~O_DIRECTORY,
-        MFD_ANY_EXEC = 0x18, /* MFD_NOEXEC_SEAL 0x8, MFD_EXEC 0x10 */
-        MFD_NEVER_EXEC = 0x8,
+        MEMFD_HUGETLB = 0x4,
+        SHMGET_HUGETLB = 04000,
+        IOCTL_TYPE = 0xff00,
+        IOCTL_TYPE_PIDFS = 0xff00,
 };
 
 #define LOW32 UINT64_C(0xffffffff)
@@ -44,6 +48,7 @@ enum {
 #define INT(n, v) { .op = COMPARE_EQUAL, .arg = (n), .mask = LOW32, .value = (uint32_t) (v) }
 #define BITS(n, m, v) { .op = COMPARE_EQUAL, .arg = (n), .mask = (uint32_t) (m), .value = (uint32_t) (v) }
 #define ANY(n, m) { .op = COMPARE_ANY_BIT, .arg = (n), .mask = (uint32_t) (m) }
+#define ANY_WORD(n) { .op = COMPARE_ANY_BIT, .arg = (n), .mask = WHOLE }
 #define WORD(n, v) { .op = COMPARE_EQUAL, .arg = (n), .mask = WHOLE, .value = (v) }
 
 /* The type of a socket, whatever its two flags. */
@@ -84,6 +89,13 @@ const FilterNoOp filter_no_ops[] = {
         SETRESUID(SELF(0), SELF(1), SAME(2)),
         SETRESUID(SELF(0), SELF(1), SELF(2)),
         { "capset", {} },
+        /* All that a run may write is in memory. */
+        { "sync", {} },
+        { "syncfs", {} },
+        /* A program to which the host's kernel pipes its core dumps gets those of processes whose limit is 0 as
+         * well, but not where it is 1: so it stays what it is. */
+        { "prlimit64", { INT(1, RLIMIT_CORE), ANY_WORD(2) }, .always = true },
+        { "setrlimit", { INT(0, RLIMIT_CORE) }, .always = true },
 };
 const size_t filter_n_no_ops = ELEMENTSOF(filter_no_ops);
 
@@ -187,11 +199,6 @@ const FilterGrant filter_grants[] = {
         IOCTL(FIONCLEX),
         IOCTL(FIOQSIZE),
         IOCTL(FICLONE),
-
-        /* strict runs nothing that was written inside: a memfd must be sealed against that. Kernels
-         * before 6.3 cannot, and have none of these then. */
-        { "memfd_create", DEFAULT, NEED_NOTHING },
-        { "memfd_create", STRICT, NEED_NOTHING, { BITS(1, MFD_ANY_EXEC, MFD_NEVER_EXEC) } },
 };
 const size_t filter_n_grants = ELEMENTSOF(filter_grants);
 
@@ -296,6 +303,14 @@ const FilterRefusal filter_refusals[] = {
         ALWAYS("ioctl", INT(1, TIOCSETD)),
         ALWAYS("ioctl", INT(1, TIOCCONS)),
 
+        /* A pidfd of any process of the host tells its ids, its cgroup, its parent. As on an older kernel. */
+        { "ioctl", ENOTTY, NEED_NOTHING, { BITS(1, IOCTL_TYPE, IOCTL_TYPE_PIDFS) } },
+
+        /* The host's huge pages are set aside for somebody, and no memory limit counts them. */
+        { "mmap", ENOMEM, NEED_NOTHING, { ANY(3, MAP_HUGETLB) } },
+        { "memfd_create", ENOSYS, NEED_NOTHING, { ANY(1, MEMFD_HUGETLB) } },
+        { "shmget", ENOMEM, NEED_NOTHING, { ANY(2, SHMGET_HUGETLB) } },
+
         /* O_EXCL makes it a notification pipe (watch_queue). */
         ALWAYS("pipe2", ANY(1, O_EXCL)),
 
@@ -315,7 +330,6 @@ const FilterRefusal filter_refusals[] = {
         ALWAYS("open", BITS(1, OPEN_TMPFILE, OPEN_TMPFILE), ANY(2, SET_ID)),
         ALWAYS("openat", BITS(2, O_CREAT, O_CREAT), ANY(3, SET_ID)),
         ALWAYS("openat", BITS(2, OPEN_TMPFILE, OPEN_TMPFILE), ANY(3, SET_ID)),
-        ALWAYS("mq_open", BITS(1, O_CREAT, O_CREAT), ANY(2, SET_ID)),
 
         ALWAYS("mknod", BITS(1, S_IFMT, S_IFCHR)),
         ALWAYS("mknod", BITS(1, S_IFMT, S_IFBLK)),

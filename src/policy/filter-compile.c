@@ -140,9 +140,15 @@ static int add_rule(const Compiler *c, uint32_t action, int nr, const FilterComp
         int r;
 
         for (; n < FILTER_COMPARES_MAX && compares && compares[n].op != COMPARE_NONE; n++) {
+                bool any_bit = compares[n].op == COMPARE_ANY_BIT;
+
+                if (any_bit && compares[n].mask == UINT64_MAX) {
+                        cmp[n] = (struct scmp_arg_cmp){ compares[n].arg, SCMP_CMP_NE, 0, 0 };
+                        continue;
+                }
                 cmp[n] = (struct scmp_arg_cmp){ compares[n].arg, SCMP_CMP_MASKED_EQ, compares[n].mask,
                         compares[n].value };
-                if (compares[n].op == COMPARE_ANY_BIT)
+                if (any_bit)
                         any = n;
         }
         if (any == UINT32_MAX)
@@ -194,6 +200,16 @@ static int add_refusals(const Compiler *c)
                 if (r < 0)
                         return r;
         }
+        for (size_t i = 0; i < filter_n_no_ops; i++) {
+                const FilterNoOp *f = &filter_no_ops[i];
+                int nr, r;
+
+                if (!f->always || list_names(c->spec->deny, f->call) || call_number(c->arch, f->call, &nr) < 0)
+                        continue;
+                r = add_rule(c, SCMP_ACT_ERRNO(0), nr, f->compares);
+                if (r < 0)
+                        return r;
+        }
         return 0;
 }
 
@@ -240,7 +256,7 @@ static int add_no_ops_of(Compiler *c, const char *call, int nr)
         for (size_t i = 0; i < filter_n_no_ops; i++) {
                 int r;
 
-                if (!streq(filter_no_ops[i].call, call))
+                if (!streq(filter_no_ops[i].call, call) || filter_no_ops[i].always)
                         continue;
                 r = add_rule(c, SCMP_ACT_ERRNO(0), nr, filter_no_ops[i].compares);
                 if (r < 0)

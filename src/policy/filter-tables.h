@@ -89,6 +89,7 @@ typedef struct FilterRefusal {
 typedef struct FilterNoOp {
         const char *call;
         FilterCompare compares[FILTER_COMPARES_MAX];
+        bool always; /* also where the call is not refused */
 } FilterNoOp;
 
 /* Stands for the run's own uid, which is not known before the run is: see filter_set_uid(). Neither a uid

@@ -125,9 +125,10 @@ static void test_allow(void **state)
         assert_int_equal(verdict(&s, "prctl", 35), EPERM);
 
         s.profile = FILTER_PROFILE_STRICT;
-        assert_int_equal(verdict(&s, "inotify_init1", 0), ENOSYS);
-        s.allow = (char *[]){ (char *) "@file-watch", NULL };
-        assert_int_equal(verdict(&s, "inotify_init1", 0), 0);
+        assert_int_equal(verdict(&s, "shmget", 0), ENOSYS);
+        s.allow = (char *[]){ (char *) "@sysv-ipc", "@sync", NULL };
+        assert_int_equal(verdict(&s, "shmget", 0), 0);
+        assert_int_equal(verdict(&s, "sync", 0), 0);
 }
 
 static void test_deny(void **state)

@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -35,6 +36,10 @@
 #define TRIED(call)                              \
         {                                        \
                 ALL, call, EPERM, { 0 }, 0, true \
+        }
+#define ABSENT_WITH(call, ...)                        \
+        {                                             \
+                ALL, call, ENOSYS, { __VA_ARGS__ }, 0 \
         }
 #define PLAIN(call)                    \
         {                              \
@@ -89,6 +94,13 @@ const FilterRow filter_rows[] = {
         ABSENT("migrate_pages"), ABSENT("move_pages"), ABSENT("set_mempolicy"),
         ABSENT("set_mempolicy_home_node"),
 
+        /* What all of the host shares, whatever the namespace. */
+        ABSENT("inotify_init1"), ABSENT("inotify_add_watch"), ABSENT("io_setup"), ABSENT("io_submit"),
+        ABSENT("mq_open"), ABSENT("mq_unlink"), NO_OP("sync", 0), NO_OP("syncfs", 0),
+        { LAX, "ioctl", ENOTTY, { 0, 0xc040ff0b /* PIDFD_GET_INFO */ }, 0 },
+        { LAX, "ioctl", ENOTTY, { 0, 0xff01 }, 0 }, YES("mmap", 0, 4096, 3, 0x22),
+        { ALL, "mmap", ENOMEM, { 0, 4096, 3, 0x40022 }, 0 }, { LAX, "shmget", ENOMEM, { 0, 4096, 04600 }, 0 },
+
         /* What an unprivileged run has no use for. */
         GONE("setgroups"), GONE("setfsuid"), NO_OP("capset", 0), TRIED("chown"), TRIED("fchown"),
         TRIED("fchownat"), TRIED("lchown"), TRIED("ioprio_set"), TRIED("sched_setaffinity"),
@@ -111,9 +123,9 @@ const FilterRow filter_rows[] = {
         PLAIN("getrandom"), PLAIN("membarrier"), PLAIN("arch_prctl"), PLAIN("set_tid_address"),
         PLAIN("restart_syscall"), PLAIN("pidfd_open"), PLAIN("copy_file_range"), PLAIN("fallocate"),
         PLAIN("close_range"), PLAIN("faccessat2"), PLAIN("uname"), PLAIN("getxattr"), PLAIN("mseal"),
-        PLAIN("preadv2"), PLAIN("getpriority"), PLAIN("sysinfo"), LAXER("inotify_init1", ENOSYS),
-        LAXER("shmget", ENOSYS), LAXER("semget", ENOSYS), LAXER("msgget", ENOSYS), LAXER("mq_unlink", ENOSYS),
-        LAXER("pkey_alloc", ENOSYS), LAXER("map_shadow_stack", ENOSYS), LAXER("io_setup", ENOSYS),
+        PLAIN("preadv2"), PLAIN("getpriority"), PLAIN("sysinfo"),
+        LAXER("shmget", ENOSYS), LAXER("semget", ENOSYS), LAXER("msgget", ENOSYS),
+        LAXER("pkey_alloc", ENOSYS), LAXER("map_shadow_stack", ENOSYS),
         LAXER("execveat", ENOSYS),
 
         /* Uids: the run's own and "leave it" are answered. */
@@ -322,9 +334,14 @@ const FilterRow filter_rows[] = {
         NO("personality", 0x0400000 /* READ_IMPLIES_EXEC */), NO("personality", 8),
         NO("personality", 0x0100000 /* MMAP_PAGE_ZERO */), NO("personality", 0x0440000), NO("personality", 1),
         { LAX, "memfd_create", 0, { 0, 0 }, 0 }, { LAX, "memfd_create", 0, { 0, 0x10 }, 0 },
-        YES("memfd_create", 0, 0x8), YES("memfd_create", 0, 0x9), YES("memfd_create", 0, 0xa),
-        { STRICT, "memfd_create", EPERM, { 0, 0 }, 0 }, { STRICT, "memfd_create", EPERM, { 0, 0x10 }, 0 },
-        { STRICT, "memfd_create", EPERM, { 0, 0x18 }, 0 }, { STRICT, "memfd_create", EPERM, { 0, 0x3 }, 0 },
+        { LAX, "memfd_create", 0, { 0, 0x9 }, 0 }, ABSENT_WITH("memfd_create", 0, 0x4),
+        ABSENT_WITH("memfd_create", 0, 0x5), { STRICT, "memfd_create", ENOSYS, { 0, 0 }, 0 },
+        { STRICT, "memfd_create", ENOSYS, { 0, 0x8 }, 0 },
+
+        /* The limit for core dumps stays; reading it, and others, is as it is. */
+        NO_OP("prlimit64", 0, RLIMIT_CORE, 4096), NO_OP("prlimit64", 1, RLIMIT_CORE, UINT64_C(1) << 46, 4096),
+        YES("prlimit64", 0, RLIMIT_CORE, 0, 4096), YES("prlimit64", 0, RLIMIT_NOFILE, 4096),
+        NO_OP("setrlimit", RLIMIT_CORE, 4096),
 
         /* Set-id bits and device nodes. */
         YES("chmod", 0, 0777), YES("fchmod", 0, 01755), YES("fchmodat", 0, 0, 0644),
@@ -339,7 +356,7 @@ const FilterRow filter_rows[] = {
         NO("creat", 0, 02755), NO("open", 0, O_CREAT, 04755),
         NO("open", 0, O_CREAT | O_EXCL | O_WRONLY, 02755), NO("open", 0, O_TMPFILE | O_RDWR, 04700),
         NO("openat", 0, 0, O_CREAT, 04755), NO("openat", 0, 0, O_CREAT | O_RDWR, 02600),
-        NO("openat", 0, 0, O_TMPFILE | O_RDWR, 02600), { LAX, "mq_open", EPERM, { 0, O_CREAT, 04600 }, 0 },
+        NO("openat", 0, 0, O_TMPFILE | O_RDWR, 02600),
         YES("mknod", 0, S_IFIFO | 0600), YES("mknodat", 0, 0, S_IFSOCK | 0600),
         YES("mknodat", 0, 0, S_IFREG | 0600), YES("mknod", 0, 0600), NO("mknod", 0, S_IFCHR | 0600),
         NO("mknod", 0, S_IFBLK | 0600), NO("mknodat", 0, 0, S_IFCHR | 0600),
@@ -388,7 +405,10 @@ unsigned filter_row_int_args(const char *call)
                 { "creat", 1 << 1 },
                 { "open", 1 << 1 | 1 << 2 },
                 { "openat", 1 << 2 | 1 << 3 },
-                { "mq_open", 1 << 1 | 1 << 2 },
+                { "mmap", 1 << 3 },
+                { "shmget", 1 << 2 },
+                { "prlimit64", 1 << 1 },
+                { "setrlimit", 1 << 0 },
                 { "mknod", 1 << 1 },
                 { "mknodat", 1 << 2 },
         };
