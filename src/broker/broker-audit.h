@@ -18,6 +18,7 @@ typedef enum AuditEvent {
         AUDIT_RUN_UNVERIFIED,
         AUDIT_RUN_STARTED,
         AUDIT_RUN_ENDED,
+        AUDIT_JOURNAL_CHECK, /* of no run */
         _AUDIT_EVENT_MAX,
 } AuditEvent;
 

@@ -55,13 +55,13 @@ static void check_systemd(Manager *m, Finding *f)
 static void check_journal(Manager *m, Finding *f)
 {
         AuditSubject subject = { .run = m->probe_name };
-        int r = audit_write(AUDIT_RUN_REFUSED, &subject,
+        int r = audit_write(AUDIT_JOURNAL_CHECK, &subject,
                         &(AuditDetail){ .message = "agentbox doctor: does the journal keep what is written "
                                                    "to it?",
                                         .reason = "doctor" });
 
         for (unsigned i = 0; r == 0 && i < JOURNAL_TRIES; i++) {
-                r = audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, m->probe_name, true);
+                r = audit_is_on_record(m->audit, AUDIT_JOURNAL_CHECK, m->probe_name, true);
                 if (r == 0)
                         usleep(JOURNAL_TRY_USEC);
         }

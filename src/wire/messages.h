@@ -16,3 +16,5 @@
 #define AGENTBOX_MESSAGE_RUN_STARTED "81ddc6191b1a462993c8601a2130dad9"
 /* run-ended: the result record */
 #define AGENTBOX_MESSAGE_RUN_ENDED "a11607790ecd46dc91cbca500972655a"
+/* journal-check: "agentbox doctor" looked whether records arrive */
+#define AGENTBOX_MESSAGE_JOURNAL_CHECK "8677fc478f004b91bde00c2ec0d7cdf8"
