@@ -28,7 +28,7 @@ static const struct {
         [AUDIT_RUN_UNVERIFIED] = { "run-unverified", AGENTBOX_MESSAGE_RUN_UNVERIFIED, LOG_WARNING },
         [AUDIT_RUN_STARTED] = { "run-started", AGENTBOX_MESSAGE_RUN_STARTED, LOG_INFO },
         [AUDIT_RUN_ENDED] = { "run-ended", AGENTBOX_MESSAGE_RUN_ENDED, LOG_INFO },
-        [AUDIT_JOURNAL_CHECK] = { "journal-check", AGENTBOX_MESSAGE_JOURNAL_CHECK, LOG_DEBUG },
+        [AUDIT_JOURNAL_CHECK] = { "journal-check", AGENTBOX_MESSAGE_JOURNAL_CHECK, LOG_INFO },
 };
 
 /* ---- writing */
