@@ -12,12 +12,6 @@
 #include "broker/run.h"
 #include "wire/bus-iface.h"
 
-static bool is_run_id(const char *s)
-{
-        return strlen(s) == RUN_ID_LENGTH &&
-               strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789") == RUN_ID_LENGTH;
-}
-
 /* A service, or a slice, which has no processes of its own. */
 static void end_unit(Manager *m, const char *unit)
 {
@@ -163,7 +157,7 @@ static int list_directories(Manager *m, char ***ret)
                 return r;
         }
         for (struct dirent *e; r >= 0 && (e = readdir(d));)
-                if (is_run_id(e->d_name))
+                if (run_id_is_valid(e->d_name))
                         r = strv_extend(ret, e->d_name);
         closedir(d);
         return r;
@@ -187,7 +181,7 @@ static bool is_run_unit(const char *unit)
                 return false;
         memcpy(copy, id, RUN_ID_LENGTH);
         id += RUN_ID_LENGTH;
-        return is_run_id(copy) && (streq(id, ".service") || streq(id, ".slice"));
+        return run_id_is_valid(copy) && (streq(id, ".service") || streq(id, ".slice"));
 }
 
 int broker_adopt(Manager *m, Error **reterr)

@@ -144,14 +144,14 @@ static int answer_or_ask(
         return r < 0 ? r : 1;
 }
 
-static int read_run(Manager *m, sd_bus_message *call, Run **ret, sd_bus_error *e)
+static int read_run(Manager *m, sd_bus_message *call, const Caller *c, Run **ret, sd_bus_error *e)
 {
         const char *id;
         int r = sd_bus_message_read(call, "s", &id);
 
         if (r < 0)
                 return r;
-        *ret = strlen(id) <= ID_OR_NAME_MAX ? manager_find(m, id) : NULL;
+        *ret = strlen(id) <= ID_OR_NAME_MAX ? manager_find(m, c, id) : NULL;
         if (*ret)
                 return 0;
         if (!run_name_is_valid(id))
@@ -186,7 +186,7 @@ static int answer_get(Manager *m, sd_bus_message *call, const Caller *c, bool al
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
         Run *run;
-        int r = read_run(m, call, &run, e);
+        int r = read_run(m, call, c, &run, e);
 
         if (r < 0)
                 return r;
@@ -208,7 +208,7 @@ static int answer_wait(Manager *m, sd_bus_message *call, const Caller *c, bool a
         _cleanup_message_ sd_bus_message *reply = NULL;
         sd_bus_message **waiters;
         Run *run;
-        int r = read_run(m, call, &run, e);
+        int r = read_run(m, call, c, &run, e);
 
         if (r < 0)
                 return r;
@@ -241,7 +241,7 @@ static int answer_kill(Manager *m, sd_bus_message *call, const Caller *c, bool a
         const char *reason;
         int32_t signal;
         Run *run;
-        int r = read_run(m, call, &run, e);
+        int r = read_run(m, call, c, &run, e);
 
         if (r >= 0)
                 r = sd_bus_message_read(call, "is", &signal, &reason);

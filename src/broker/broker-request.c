@@ -31,7 +31,8 @@ static bool consists_of(const char *s, size_t max, const char *also)
 
 bool run_name_is_valid(const char *s)
 {
-        return consists_of(s, NAME_LENGTH_MAX, "_-");
+        /* Never what an option looks like: names come back from "agentbox ps" into command lines. */
+        return consists_of(s, NAME_LENGTH_MAX, "_-") && strchr(letters_and_digits, *s);
 }
 
 bool term_is_valid(const char *s)
@@ -275,7 +276,7 @@ static int check(Request *q, Error **reterr)
                 return error_set(reterr, -EINVAL, "no command was given");
         if (q->name && !run_name_is_valid(q->name))
                 return error_set(reterr, -EINVAL,
-                                "a run's name consists of 1 to %u letters, digits, \"_\" and \"-\"",
+                                "a run's name consists of 1 to %u letters, digits, \"_\" and \"-\", and begins with a letter or digit",
                                 NAME_LENGTH_MAX);
         if (q->cwd && (!*q->cwd || strlen(q->cwd) >= PATH_MAX - 256))
                 return error_set(reterr, -EINVAL, "the directory to start in is empty or too long");

@@ -159,8 +159,8 @@ static void begin_authorised(Run *r)
                 run_refuse(r, AGENTBOX_ERROR_NOT_AUTHORIZED, "its client is gone");
                 return;
         }
-        if (r->name && manager_name_is_taken(r->manager, r->name)) {
-                run_refuse(r, AGENTBOX_ERROR_INVALID_REQUEST, "a run named %s is there already", r->name);
+        if (r->name && manager_name_is_taken(r->manager, r->caller.uid, r->name)) {
+                run_refuse(r, AGENTBOX_ERROR_INVALID_REQUEST, "a run of yours named %s is there already", r->name);
                 return;
         }
         r->phase = RUN_STARTING;

@@ -113,12 +113,32 @@ Run *manager_by_id(const Manager *m, const char *id)
         return NULL;
 }
 
-Run *manager_find(const Manager *m, const char *id_or_name)
+/* Of one that only asks to run, the name is a wish. */
+static bool is_called(const Run *r, const char *name)
+{
+        return r->phase > RUN_ASKING && r->name && streq(r->name, name);
+}
+
+static Run *by_name(const Manager *m, uid_t uid, const char *name)
 {
         for (Run *r = m->runs; r; r = r->next)
-                if (r->phase > RUN_ASKING && r->name && streq(r->name, id_or_name))
+                if (r->caller.uid == uid && is_called(r, name))
                         return r;
-        return manager_by_id(m, id_or_name);
+        return NULL;
+}
+
+Run *manager_find(const Manager *m, const Caller *c, const char *id_or_name)
+{
+        Run *found = manager_by_id(m, id_or_name);
+
+        if (!found)
+                found = by_name(m, c->uid, id_or_name);
+        if (found || c->uid != 0 || run_id_is_valid(id_or_name))
+                return found;
+        for (Run *r = m->runs; r; r = r->next)
+                if (is_called(r, id_or_name))
+                        return r;
+        return NULL;
 }
 
 Run *manager_by_unit(const Manager *m, const char *unit)
@@ -137,12 +157,9 @@ Run *manager_by_slice(const Manager *m, const char *slice)
         return NULL;
 }
 
-bool manager_name_is_taken(const Manager *m, const char *name)
+bool manager_name_is_taken(const Manager *m, uid_t uid, const char *name)
 {
-        for (Run *r = m->runs; r; r = r->next)
-                if (r->phase > RUN_ASKING && r->name && streq(r->name, name))
-                        return true;
-        return false;
+        return by_name(m, uid, name);
 }
 
 /* ---- start and stop */

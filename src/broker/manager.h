@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "broker/broker-audit.h"
+#include "broker/broker-authz.h"
 #include "broker/broker-unit.h"
 #include "broker/broker-verify.h"
 #include "broker/filter-cache.h"
@@ -65,11 +66,14 @@ void manager_retire(Manager *m, Run *run);
 void manager_drop(Manager *m, Run *run);
 
 Run *manager_by_id(const Manager *m, const char *id);
-/* By id or name, among the living, then (ids) the recent ones. */
-Run *manager_find(const Manager *m, const char *id_or_name);
+/* What the caller means: an id, of whomever; else a name of the caller's own living runs. Only root's words
+ * reach others' names, and of those none that looks like an id: names are what callers choose, so one must not
+ * be able to stand where another's run is meant. */
+Run *manager_find(const Manager *m, const Caller *c, const char *id_or_name);
 Run *manager_by_slice(const Manager *m, const char *slice);
 Run *manager_by_unit(const Manager *m, const char *unit);
-bool manager_name_is_taken(const Manager *m, const char *name);
+/* By another living run of the same user. */
+bool manager_name_is_taken(const Manager *m, uid_t uid, const char *name);
 
 /* Something was asked: idle time begins anew. */
 void manager_touch(Manager *m);

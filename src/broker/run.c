@@ -8,9 +8,15 @@
 
 #include "broker/run.h"
 
+static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+bool run_id_is_valid(const char *s)
+{
+        return strlen(s) == RUN_ID_LENGTH && strspn(s, alphabet) == RUN_ID_LENGTH;
+}
+
 static int random_id(char ret[RUN_ID_LENGTH + 1])
 {
-        static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
         size_t n = 0;
 
         while (n < RUN_ID_LENGTH) {

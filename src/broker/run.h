@@ -118,6 +118,7 @@ struct Run {
 /* run.c: what it is. */
 Run *run_new(Manager *m, sd_bus_message *call);
 Run *run_free(Run *r);
+bool run_id_is_valid(const char *s);
 /* Gives the run its id, and its unit and slice their names. */
 void run_set_id(Run *r, const char *id);
 void run_mark(Run *r, RunMark mark);
