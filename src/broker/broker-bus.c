@@ -80,17 +80,22 @@ static int broker_method_list_policies(sd_bus_message *m, void *userdata, sd_bus
 /* ---- questions about runs: the caller's own at once, others' where polkit says yes */
 
 /* One call that waits for polkit. */
-typedef struct Question {
+struct Question {
         Manager *manager;
+        Question *next;
         sd_bus_message *call;
         AuthzQuery *query;
         int (*answer)(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e);
         Caller caller;
-} Question;
+};
 
 static void question_free(Question *q)
 {
-        q->manager->n_questions--;
+        for (Question **i = &q->manager->questions; *i; i = &(*i)->next)
+                if (*i == q) {
+                        *i = q->next;
+                        break;
+                }
         authz_query_free(q->query);
         sd_bus_message_unref(q->call);
         caller_done(&q->caller);
@@ -116,6 +121,16 @@ static void on_question_answered(void *userdata, int verdict, const char *why)
 
 typedef int (*Answer)(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e);
 
+/* A person may take a minute for an answer; meanwhile each question holds its call. */
+static bool asks_too_much(const Manager *m, uid_t uid)
+{
+        unsigned n = 0;
+
+        for (const Question *q = m->questions; q; q = q->next)
+                n += q->caller.uid == uid;
+        return n >= QUESTIONS_PER_UID_MAX;
+}
+
 /* answer() gives -EACCES where only one who may see (or end) everybody's runs gets it: then polkit is asked.
  */
 static int answer_or_ask(
@@ -132,12 +147,19 @@ static int answer_or_ask(
         r = answer(m, call, &c, c.uid == 0, ret_error);
         if (r != -EACCES)
                 return r;
+        if (asks_too_much(m, c.uid))
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED,
+                                "not authorised: polkit is being asked too many things for you already");
         q = calloc(1, sizeof(*q));
         if (!q)
                 return -ENOMEM;
-        *q = (Question){ .manager = m, .call = sd_bus_message_ref(call), .answer = answer, .caller = c };
+        *q = (Question){ .manager = m,
+                .next = m->questions,
+                .call = sd_bus_message_ref(call),
+                .answer = answer,
+                .caller = c };
         c = (Caller){};
-        m->n_questions++;
+        m->questions = q;
         r = authz_ask(call, action, on_question_answered, q, &q->query);
         if (r < 0)
                 question_free(q);
@@ -206,7 +228,6 @@ static int broker_method_get_run(sd_bus_message *m, void *userdata, sd_bus_error
 static int answer_wait(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
-        sd_bus_message **waiters;
         Run *run;
         int r = read_run(m, call, c, &run, e);
 
@@ -223,12 +244,8 @@ static int answer_wait(Manager *m, sd_bus_message *call, const Caller *c, bool a
         if (run->n_waiters >= WAITERS_MAX)
                 return sd_bus_error_set(
                                 e, AGENTBOX_ERROR_TOO_MANY_RUNS, "too many wait for this run already");
-        waiters = realloc(run->waiters, (run->n_waiters + 1) * sizeof(*waiters));
-        if (!waiters)
-                return -ENOMEM;
-        run->waiters = waiters;
-        run->waiters[run->n_waiters++] = sd_bus_message_ref(call);
-        return 1;
+        r = run_add_waiter(run, call);
+        return r < 0 ? r : 1;
 }
 
 static int broker_method_wait_run(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
@@ -404,6 +421,7 @@ static int on_name_lost(sd_bus_message *m, void *userdata, sd_bus_error *ret_err
                 return 0;
         for (Run *r = manager->runs; r; r = next) {
                 next = r->next;
+                run_forget_waiters(r, name);
                 if (r->caller.sender && streq(r->caller.sender, name))
                         run_on_client_gone(r);
         }

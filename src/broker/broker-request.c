@@ -173,6 +173,8 @@ static const struct {
         { "tty", OPTION_FLAG, offsetof(Request, tty) },
 };
 
+#define N_OPTIONS (ELEMENTSOF(options) + 1) /* "unit" */
+
 static int read_flag(sd_bus_message *m, bool *ret)
 {
         int v, r = sd_bus_message_read(m, "v", "b", &v);
@@ -227,9 +229,14 @@ static int read_option(sd_bus_message *m, const char *name, Request *q, Error **
 static int read_options(sd_bus_message *m, Request *q, Error **reterr)
 {
         int r = sd_bus_message_enter_container(m, 'a', "{sv}");
+        size_t n = 0;
 
         while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
                 const char *name;
+
+                /* Or one could be repeated until the message, which is kept, is as large as the bus allows. */
+                if (++n > N_OPTIONS)
+                        return error_set(reterr, -E2BIG, "more options than there are");
 
                 r = sd_bus_message_read_basic(m, 's', &name);
                 if (r >= 0)

@@ -71,7 +71,7 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Manager *m = userdata;
 
-        if (m->runs || m->n_questions > 0) {
+        if (m->runs || m->questions) {
                 manager_touch(m);
                 return 0;
         }

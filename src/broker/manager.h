@@ -20,9 +20,11 @@
 #define RUNS_PER_UID_MAX 64u
 #define RECENT_MAX 128u
 #define WAITERS_MAX 64u
+#define QUESTIONS_PER_UID_MAX 16u
 #define IDLE_USEC (30u * 1000000u)
 
 typedef struct Run Run;
+typedef struct Question Question;
 
 typedef struct Manager {
         sd_event *event;
@@ -41,7 +43,7 @@ typedef struct Manager {
         size_t n_recent;         /* ever put there */
         int spare_netns;         /* made while the broker waits for something else; -1: none */
         uint64_t spare_netns_inode;
-        unsigned n_questions; /* polkit questions that are under way for other calls than Run */
+        Question *questions; /* of polkit, under way for other calls than Run */
         sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *netns_maker;
         bool debug; /* phases and their times go to the log */
         bool stopping;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+
 #include "base/strv.h"
 #include "broker/run.h"
 #include "wire/bus-iface.h"
@@ -148,13 +150,41 @@ int run_reply_started(Run *r)
         return k;
 }
 
-static int reply_waiter(sd_bus_message *call, const RunResult *result)
+int run_add_waiter(Run *r, sd_bus_message *call)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
-        int k = sd_bus_message_new_method_return(call, &reply);
+        sd_bus_message **waiters;
+        int k;
 
-        if (k >= 0)
-                k = result_append(reply, result);
+        if (sd_bus_message_get_expect_reply(call) <= 0) /* nobody waits */
+                return 0;
+        k = sd_bus_message_new_method_return(call, &reply);
+        if (k < 0)
+                return k;
+        waiters = realloc(r->waiters, (r->n_waiters + 1) * sizeof(*waiters));
+        if (!waiters)
+                return -ENOMEM;
+        r->waiters = waiters;
+        r->waiters[r->n_waiters++] = TAKE_PTR(reply);
+        return 0;
+}
+
+void run_forget_waiters(Run *r, const char *sender)
+{
+        size_t n = 0;
+
+        for (size_t i = 0; i < r->n_waiters; i++)
+                if (streq(sd_bus_message_get_destination(r->waiters[i]), sender))
+                        sd_bus_message_unref(r->waiters[i]);
+                else
+                        r->waiters[n++] = r->waiters[i];
+        r->n_waiters = n;
+}
+
+static int reply_waiter(sd_bus_message *reply, const RunResult *result)
+{
+        int k = result_append(reply, result);
+
         return k < 0 ? k : sd_bus_send(NULL, reply, NULL);
 }
 

@@ -80,7 +80,9 @@ struct Run {
         Policy *policy; /* NULL: adopted */
         char *policy_name, *digest, *name, *command;
         bool detached, client_gone, queued;
-        sd_bus_message **waiters; /* WaitRun() calls */
+        /* Answers to WaitRun(), to be completed. Not the calls: each may have come with descriptors, which it
+         * would hold. */
+        sd_bus_message **waiters;
         size_t n_waiters;
 
         int dir_fd; /* RUNTIME_DIR/ID */
@@ -180,3 +182,6 @@ int run_append_facts(sd_bus_message *m, Run *r);
 int result_append(sd_bus_message *m, const RunResult *result);
 int run_reply_started(Run *r);
 void run_tell_ended(Run *r);
+/* A WaitRun() call is answered when the run has ended, unless its caller has gone before. */
+int run_add_waiter(Run *r, sd_bus_message *call);
+void run_forget_waiters(Run *r, const char *sender);
