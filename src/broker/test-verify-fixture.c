@@ -176,10 +176,10 @@ static void good_limits(Fixture *f)
                 uint64_t value;
         } rows[] = {
                 { RLIMIT_NOFILE, 1024 },
-                { RLIMIT_CORE, 0 },
+                { RLIMIT_CORE, 1 },
                 { RLIMIT_MEMLOCK, 8 << 20 },
-                { RLIMIT_MSGQUEUE, 256 << 10 },
-                { RLIMIT_SIGPENDING, 4096 },
+                { RLIMIT_MSGQUEUE, 0 },
+                { RLIMIT_SIGPENDING, 256 },
                 { RLIMIT_RTPRIO, 0 },
                 { RLIMIT_NICE, 0 },
         };

@@ -69,6 +69,7 @@ ATTEST(keyring_error, a->keyring_error = EKEYREVOKED)
 ATTEST(keyring_unfiltered, a->keyring_error = EPERM; a->seccomp_mode = 0)
 DO(limit_soft, fixture_limit(f, RLIMIT_NOFILE)->soft = 1025)
 DO(limit_hard, fixture_limit(f, RLIMIT_CORE)->hard = RLIM_INFINITY)
+DO(limit_core, fixture_limit(f, RLIMIT_CORE)->soft = 0)
 DO(limit_absent, fixture_limit(f, RLIMIT_MEMLOCK)->resource = RLIMIT_AS)
 ATTEST(umask_open, a->umask = 0)
 ATTEST(oom_score, a->oom_score_adj = -900)
@@ -320,6 +321,7 @@ static const Break breaks[] = {
         B("keyring", keyring_user), B("keyring", keyring_root), B("keyring", keyring_garbage),
         B("keyring", keyring_error), B("keyring", keyring_unfiltered),
         B("resource-limits", limit_soft), B("resource-limits", limit_hard),
+        B("resource-limits", limit_core),
         B("resource-limits", limit_absent),
         B("umask", umask_open),
         B("oom-score", oom_score),

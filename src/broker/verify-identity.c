@@ -198,7 +198,9 @@ int verify_resource_limits(const VerifyInput *in, Buf *why)
                                 found = in->attest->limits + k;
                 if (!found)
                         r = broken(why, "%s is not reported", limits[i].name);
-                else if (found->soft > wanted || found->hard > wanted)
+                else if (found->soft > wanted || found->hard > wanted ||
+                                /* 0 is more than 1 to a crash handler. */
+                                (limits[i].resource == RLIMIT_CORE && found->soft == 0))
                         r = broken(why, "%s is %llu:%llu instead of %llu", limits[i].name,
                                         (unsigned long long) found->soft, (unsigned long long) found->hard,
                                         (unsigned long long) wanted);

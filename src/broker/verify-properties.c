@@ -36,8 +36,6 @@ static const struct {
         { "LimitNOFILESoft", COMPARE_LESS },
         { "LimitFSIZE", COMPARE_LESS },
         { "LimitFSIZESoft", COMPARE_LESS },
-        { "LimitCORE", COMPARE_LESS },
-        { "LimitCORESoft", COMPARE_LESS },
         { "LimitMEMLOCK", COMPARE_LESS },
         { "LimitMEMLOCKSoft", COMPARE_LESS },
         { "LimitMSGQUEUE", COMPARE_LESS },

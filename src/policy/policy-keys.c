@@ -240,7 +240,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Limits", .name = "CoreSize", .type = POLICY_TYPE_SIZE,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
                 .fallback = "0", .min = 0, .max = TIB(1),
-                .doc = "Bytes of a core dump that a crash may leave.",
+                .doc = "Bytes of a core dump that a crash may leave. With 0, no crash handler of the host "
+                       "(systemd-coredump, apport) sees the run's crashes either; with more, it sees them all.",
         },
 
         [SYSCALLS_PROFILE] = {

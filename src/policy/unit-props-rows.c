@@ -15,10 +15,13 @@
 #define OOM_SCORE_ADJUST 500 /* a host short of memory kills a sandbox before a service */
 #define UMASK 0022           /* what programs are tested with; nobody else is in there */
 #define LIMIT_MEMLOCK (UINT64_C(8) << 20) /* the kernel's own default */
-/* The user namespace of a run charges these to root as well, up to the same sum over all runs: so they must
- * be small beside what the host's root has (about 95,000 signals, 800 KiB of message queues). */
-#define LIMIT_SIGPENDING UINT64_C(4096)
-#define LIMIT_MSGQUEUE (UINT64_C(256) << 10)
+/* The user namespace of a run charges these to root as well, and 200 runs together must leave most of what the
+ * host's root has (95,000 signals and timers on a large machine, 800 KiB of message queues). */
+#define LIMIT_SIGPENDING UINT64_C(256)
+#define LIMIT_MSGQUEUE UINT64_C(0)
+/* No core dump, whether a file or piped to a crash handler, which is root's: for a pipe the kernel heeds no other
+ * value. See the filter's prlimit64(). */
+#define LIMIT_NO_CORE UINT64_C(1)
 #define CAPABILITIES_NONE 0
 #define NAMESPACES_NONE 0
 /* Not keep-caps-locked: systemd 257 changes the uid with kept capabilities after these are set, and fails
@@ -187,8 +190,24 @@ static int fill_inaccessible(const Policy *p, const UnitContext *c, UnitProp *q,
 {
         /* "+": inside the root, not on the host. */
         static const char *const paths[] = { "+/sys", "-+/dev/hugepages" };
+        /* What ProcSubset=all shows of the machine and of others' work, and no program needs. */
+        static const char *const proc[] = { "-+/proc/acpi", "-+/proc/bus", "-+/proc/cmdline", "-+/proc/config.gz",
+                "-+/proc/crypto", "-+/proc/diskstats", "-+/proc/driver", "-+/proc/fs", "-+/proc/interrupts",
+                "-+/proc/iomem", "-+/proc/ioports", "-+/proc/irq", "-+/proc/kallsyms", "-+/proc/key-users",
+                "-+/proc/keys", "-+/proc/locks", "-+/proc/modules", "-+/proc/partitions", "-+/proc/pressure",
+                "-+/proc/sched_debug", "-+/proc/scsi", "-+/proc/swaps", "-+/proc/sys/kernel/random/boot_id",
+                "-+/proc/timer_list", "-+/proc/tty" };
+        int r = list_of(paths, ELEMENTSOF(paths), q, reterr);
 
-        return list_of(paths, ELEMENTSOF(paths), q, reterr);
+        if (r < 0 || policy_u64(p, SYSCALLS_PROFILE) != FILTER_PROFILE_JIT)
+                return r;
+        return list_of(proc, ELEMENTSOF(proc), q, reterr);
+}
+
+static int fill_core(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->u = MAX2(policy_u64(p, LIMITS_CORE_SIZE), LIMIT_NO_CORE);
+        return 1;
 }
 
 static int fill_proc_subset(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
@@ -372,7 +391,7 @@ const UnitPropRow unit_prop_rows[] = {
             .keys = K(FILES_WORKSPACE) | K(FILES_WORKSPACE_SIZE) | K(FILES_WORKSPACE_INODES) |
                     K(FILES_TMP_SIZE) | K(FILES_SHM_SIZE) | K(SYSCALLS_PROFILE),
             .fill = fill_tmpfs),
-        ROW("InaccessiblePaths", STRV, SERVICE, "sys", .fill = fill_inaccessible),
+        ROW("InaccessiblePaths", STRV, SERVICE, "sys", .keys = K(SYSCALLS_PROFILE), .fill = fill_inaccessible),
         SANDBOX("MountAPIVFS", "proc"),
         ROW("ProtectSystem", STRING, SERVICE, "read-only", .s = "strict"),
         ROW("ProtectHome", STRING, SERVICE, "mounts", .s = "yes"),
@@ -411,7 +430,7 @@ const UnitPropRow unit_prop_rows[] = {
          * on address space, which runtimes reserve without use. */
         LIMIT("NOFILE", FROM(LIMITS_OPEN_FILES, 1)),
         LIMIT("FSIZE", FROM(LIMITS_FILE_SIZE, 1)),
-        LIMIT("CORE", FROM(LIMITS_CORE_SIZE, 1)),
+        LIMIT("CORE", FROM(LIMITS_CORE_SIZE, 1), .fill = fill_core),
         LIMIT("MEMLOCK", .u = LIMIT_MEMLOCK),
         LIMIT("MSGQUEUE", .u = LIMIT_MSGQUEUE),
         LIMIT("SIGPENDING", .u = LIMIT_SIGPENDING),
