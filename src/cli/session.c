@@ -348,6 +348,9 @@ static int make_pipe(Session *s, int i)
         /* A wish: whoever is over the system's limit for pipes keeps the small one. */
         (void) fcntl(fds[0], F_SETPIPE_SZ, PIPE_SIZE);
         s->inner[i] = i == 0 ? fds[0] : fds[1];
+        /* The run opens its end anew as /dev/stdin or /dev/stderr, under a uid of its own; never the other end. */
+        if (fchmod(s->inner[i], i == 0 ? 0604 : 0602) < 0)
+                return -errno;
         return i == 0 ? relay_add_input(&s->relay, i, fds[1]) : relay_add_output(&s->relay, fds[0], i);
 }
 
