@@ -46,9 +46,9 @@ static int add_landlock(const Run *r, RunSpec *s)
 /* A copy of the cache's program, with the uid of this run. */
 static int add_filter(Run *r, RunSpec *s, Error **reterr)
 {
-        /* In the host's network namespace its abstract sockets are within reach, unless Landlock keeps them
-         * away. */
-        bool unix_sockets = s->landlock_scope || !run_shares_host_network(r);
+        /* In the host's network namespace its abstract names are within reach. Landlock could keep a run from
+         * connecting to one, but not from taking one that a service of the host will want or a client trusts. */
+        bool unix_sockets = !run_shares_host_network(r);
         const struct sock_filter *filter;
         size_t n;
         int k = filter_cache_get(
