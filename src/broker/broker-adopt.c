@@ -171,7 +171,6 @@ static bool has_directory(char *const *ids, const char *unit)
         return false;
 }
 
-/* Only names that we give: an administrator's unit agentbox-something.service is not ours. */
 static bool is_run_unit(const char *unit)
 {
         const char *id = startswith(unit, "agentbox-");
@@ -182,6 +181,17 @@ static bool is_run_unit(const char *unit)
         memcpy(copy, id, RUN_ID_LENGTH);
         id += RUN_ID_LENGTH;
         return run_id_is_valid(copy) && (streq(id, ".service") || streq(id, ".slice"));
+}
+
+bool broker_made_unit(const Manager *m, const char *unit)
+{
+        _cleanup_free_ char *file = NULL;
+
+        /* agentbox-monitoring.service has ten letters, too. Our services are transient; our slices have no
+         * file at all. */
+        if (!is_run_unit(unit) || broker_unit_file(m->pid1.bus, unit, &file) < 0)
+                return false;
+        return !*file || startswith(file, "/run/systemd/transient/");
 }
 
 int broker_adopt(Manager *m, Error **reterr)
@@ -201,7 +211,7 @@ int broker_adopt(Manager *m, Error **reterr)
                 adopt_directory(m, *i, strv_contains(units, unit));
         }
         STRV_FOREACH(i, units)
-                if (is_run_unit(*i) && !has_directory(ids, *i)) {
+                if (is_run_unit(*i) && !has_directory(ids, *i) && broker_made_unit(m, *i)) {
                         sd_journal_print(LOG_WARNING, "%s belongs to no run and is ended", *i);
                         end_unit(m, *i);
                 }

@@ -7,3 +7,6 @@
  * Runs that had begun are taken over, half-started ones are ended, the end of those that ended meanwhile is
  * put on record (once), everything else is removed. */
 int broker_adopt(Manager *m, Error **reterr);
+
+/* Whether an earlier broker made the unit: it is called like those of runs, and no administrator wrote it. */
+bool broker_made_unit(const Manager *m, const char *unit);

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "base/io.h"
+#include "broker/broker-adopt.h"
 #include "broker/broker-doctor.h"
 #include "broker/broker-netns.h"
 #include "broker/run.h"
@@ -200,7 +201,7 @@ static void check_leftovers(Manager *m, Finding *f)
                 return;
         }
         STRV_FOREACH(i, units)
-                n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i);
+                n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i) && broker_made_unit(m, *i);
         if (n_units + n_directories == 0)
                 found(f, OK, "", "nothing is left over");
         else

@@ -13,6 +13,7 @@
 #define PID1_PATH "/org/freedesktop/systemd1"
 #define PID1_UNIT_PREFIX PID1_PATH "/unit"
 #define PID1_MANAGER "org.freedesktop.systemd1.Manager"
+#define PID1_UNIT_INTERFACE "org.freedesktop.systemd1.Unit"
 #define PROPERTIES "org.freedesktop.DBus.Properties"
 #define CALL_TIMEOUT_USEC (30u * 1000000u)
 
@@ -359,6 +360,17 @@ int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr)
                 return error_set(reterr, r, "PID 1 does not list its units: %s", e.message ?: strerror(-r));
         *ret = TAKE_PTR(units);
         return 0;
+}
+
+int broker_unit_file(sd_bus *pid1, const char *unit, char **ret)
+{
+        _cleanup_free_ char *path = NULL;
+        int r = sd_bus_path_encode(PID1_UNIT_PREFIX, unit, &path);
+
+        if (r < 0)
+                return r;
+        return sd_bus_get_property_string(
+                        pid1, PID1_NAME, path, PID1_UNIT_INTERFACE, "FragmentPath", NULL, ret);
 }
 
 int broker_unit_version(sd_bus *pid1, char **ret)

@@ -67,6 +67,8 @@ int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handl
                 sd_bus_slot **ret);
 /* The names of all units agentbox-*.service and agentbox-*.slice that PID 1 knows. */
 int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr);
+/* The file that the unit is read from; "" where there is none. */
+int broker_unit_file(sd_bus *pid1, const char *unit, char **ret);
 /* PID 1's Version property, e.g. "252.39-1~deb12u2". */
 int broker_unit_version(sd_bus *pid1, char **ret);
 
