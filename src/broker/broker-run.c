@@ -93,6 +93,9 @@ static int on_unit_accepted(sd_bus_message *m, void *userdata, sd_bus_error *ret
 
         r->start_slot = sd_bus_slot_unref(r->start_slot);
         run_mark(r, MARK_UNIT_ACCEPTED);
+        /* It may have heard us and not been heard: manager_reconnect() sorts that out. */
+        if (e && sd_bus_is_open(r->manager->pid1.bus) <= 0)
+                return 0;
         if (e)
                 r->slice_gone = true;
         if (e && r->phase == RUN_STARTING) {

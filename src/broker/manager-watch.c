@@ -15,6 +15,7 @@
 #define USEC_PER_MSEC 1000u
 #define USEC_PER_SEC 1000000u
 #define RECONNECT_USEC (200u * USEC_PER_MSEC)
+#define PATIENCE_USEC (20u * USEC_PER_MSEC)
 
 /* ---- the queue of those that have not begun */
 
@@ -28,27 +29,48 @@ static Run *first_queued(const Manager *m)
         return first;
 }
 
-static int on_beginner(sd_event_source *source, void *userdata)
+static void begin_first(Manager *m)
 {
-        Manager *m = userdata;
-        Run *r = first_queued(m);
+        Run *r = m->pid1.bus ? first_queued(m) : NULL;
 
         if (r) {
                 r->queued = false;
                 run_begin(r);
         }
-        if (first_queued(m))
-                return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* While PID 1 is away (it executes itself anew), whoever comes waits for it. */
+static void arm_beginner(Manager *m)
+{
+        if (!m->pid1.bus || !first_queued(m))
+                return;
+        (void) sd_event_source_set_enabled(m->beginner, SD_EVENT_ONESHOT);
+        if (sd_event_source_set_time_relative(m->impatience, PATIENCE_USEC) >= 0)
+                (void) sd_event_source_set_enabled(m->impatience, SD_EVENT_ONESHOT);
+}
+
+static int on_beginner(sd_event_source *source, void *userdata)
+{
+        Manager *m = userdata;
+
+        begin_first(m);
+        arm_beginner(m);
         return 0;
+}
+
+/* Somebody calls faster than the calls can be taken, so that there is never nothing else to do. */
+static int on_impatience(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        return on_beginner(source, userdata);
 }
 
 void manager_queue(Manager *m, Run *run)
 {
+        bool is_first = !first_queued(m);
+
         run->queued = true;
-        if (sd_event_source_set_enabled(m->beginner, SD_EVENT_ONESHOT) < 0) {
-                run->queued = false;
-                run_begin(run);
-        }
+        if (is_first)
+                arm_beginner(m);
 }
 
 /* ---- idle */
@@ -182,18 +204,31 @@ void manager_arm_sampler(Manager *m)
 
 /* ---- PID 1 */
 
-/* What PID 1 would have told us in the meantime. */
+/* What PID 1 would have told us in the meantime, and what it was not told. */
 static void catch_up(Run *r)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
-        int k = broker_unit_get_all_now(r->manager->pid1.bus, r->unit, &reply);
+        int k;
 
+        if (r->unit_over) {
+                run_end_again(r);
+                return;
+        }
+        k = broker_unit_get_all_now(r->manager->pid1.bus, r->unit, &reply);
         if (k >= 0)
                 k = unit_status_read_reply(&r->status, reply);
+        r->check_slot = sd_bus_slot_unref(r->check_slot);
+        r->was_up = r->was_up || k >= 0;
+        if (r->phase < RUN_RUNNING) {
+                r->unit_over = k >= 0 && unit_status_is_over(&r->status);
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "PID 1 restarted itself during the start: try again");
+                return;
+        }
         if (k < 0)
                 return;
-        r->was_up = true;
-        r->check_slot = sd_bus_slot_unref(r->check_slot);
+        if (!unit_status_is_over(&r->status))
+                run_end_again(r);
         run_on_status(r);
 }
 
@@ -211,12 +246,10 @@ static int on_reconnect(sd_event_source *source, uint64_t usec, void *userdata)
         }
         for (Run *r = m->runs; r; r = next) {
                 next = r->next;
-                if (r->phase >= RUN_RUNNING)
+                if (r->phase > RUN_ASKING)
                         catch_up(r);
-                else if (r->phase > RUN_ASKING)
-                        run_refuse(r, AGENTBOX_ERROR_START_FAILED,
-                                        "PID 1 restarted itself during the start: try again");
         }
+        arm_beginner(m);
         return 0;
 }
 
@@ -261,6 +294,7 @@ static int add_timers(Manager *m)
                 { &m->confirmer, on_confirmer },
                 { &m->sampler, on_sampler },
                 { &m->reconnect, on_reconnect },
+                { &m->impatience, on_impatience },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {

@@ -261,6 +261,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->sampler);
         sd_event_source_disable_unref(m->reconnect);
         sd_event_source_disable_unref(m->beginner);
+        sd_event_source_disable_unref(m->impatience);
         sd_event_source_disable_unref(m->netns_maker);
         broker_unit_disconnect(&m->pid1);
         sd_bus_flush_close_unref(m->bus);

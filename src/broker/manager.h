@@ -44,7 +44,7 @@ typedef struct Manager {
         int spare_netns;         /* made while the broker waits for something else; -1: none */
         uint64_t spare_netns_inode;
         Question *questions; /* of polkit, under way for other calls than Run */
-        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *netns_maker;
+        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *netns_maker;
         bool debug; /* phases and their times go to the log */
         bool stopping;
 } Manager;

@@ -19,6 +19,16 @@ static void end_unit(Run *r)
         (void) broker_unit_stop(r->manager->pid1.bus, r->unit);
 }
 
+void run_end_again(Run *r)
+{
+        if (r->unit_over && r->slice_stopping && !r->slice_gone) {
+                r->stop_slot = sd_bus_slot_unref(r->stop_slot);
+                r->slice_stopping = false;
+                run_end(r);
+        } else if (!r->unit_over && (r->kill_reason != KILL_NONE || r->phase == RUN_ENDING))
+                end_unit(r);
+}
+
 void run_end_rest(Run *r)
 {
         if (r->phase >= RUN_LAUNCHED && !r->unit_over &&
@@ -212,6 +222,8 @@ static int on_slice_stopped(sd_bus_message *m, void *userdata, sd_bus_error *ret
         Run *r = userdata;
 
         r->stop_slot = sd_bus_slot_unref(r->stop_slot);
+        if (sd_bus_is_open(r->manager->pid1.bus) <= 0) /* see run_end_again() */
+                return 0;
         if (sd_bus_message_is_method_error(m, NULL))
                 run_on_slice_gone(r);
         return 0;

@@ -171,6 +171,8 @@ const char *start_failure_text(int exec_main_status);
 void run_kill(Run *r, KillReason reason);
 int run_signal(Run *r, int signal);
 void run_on_client_gone(Run *r);
+/* PID 1 may not have heard that it is to be ended: says so again. */
+void run_end_again(Run *r);
 /* Of a run that ends, what is still there gets no time to go on. */
 void run_end_rest(Run *r);
 void run_on_slice_gone(Run *r);
