@@ -233,7 +233,7 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
         [LIMITS_IO_WEIGHT] = {
                 .section = "Limits", .name = "IOWeight", .type = POLICY_TYPE_NUMBER,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
-                .min = 1, .max = 10000,
+                .min = 1, .max = 10000, .unset = 100,
                 .doc = "Share of the disks' time against other units, which have 100.",
         },
         [LIMITS_CORE_SIZE] = {

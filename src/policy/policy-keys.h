@@ -52,6 +52,7 @@ typedef struct PolicyKeyInfo {
         unsigned by;              /* POLICY_BY_… */
         const char *fallback;     /* the default, as a file would say it; NULL: not set */
         uint64_t min, max;        /* of numbers, inclusive */
+        uint64_t unset;           /* of numbers: what holds where it is not set; 0: no limit at all */
         const char *const *names; /* of an enumeration */
         size_t n_names;
         /* Judges a string or one item of a list beyond what holds for every text. ret_offset: where in the

@@ -106,12 +106,16 @@ static int check_scalar(PolicyKey key, const PolicyValue *old, const PolicyValue
 {
         const PolicyKeyInfo *k = policy_keys + key;
         bool lower = k->order == POLICY_ORDER_LOWER;
+        PolicyValue bound = { .s = old->s, .u = old->set ? old->u : k->unset };
+        uint64_t wanted = new->set ? new->u : k->unset;
         _cleanup_free_ char *asked = NULL, *allowed = NULL;
 
-        if (!old->set || (new->set && (lower ? new->u <= old->u : new->u >= old->u)))
+        if (!old->set && k->unset == 0)
+                return 0;
+        if ((new->set || k->unset > 0) && (lower ? wanted <= bound.u : wanted >= bound.u))
                 return 0;
         asked = new->set ? policy_value_format(key, new) : strdup("");
-        allowed = policy_value_format(key, old);
+        allowed = policy_value_format(key, &bound);
         if (!asked || !allowed)
                 return error_set(reterr, -ENOMEM, "out of memory");
         return error_set(reterr, -EPERM, "%s.%s=%s is wider than the policy allows, which is %s%s",
