@@ -10,6 +10,12 @@
 #include "cli/output.h"
 #include "cli/result-file.h"
 
+/* What a record can be written to as it is: nothing that holds data already, as a disk does. */
+static bool can_take(const struct stat *st)
+{
+        return S_ISFIFO(st->st_mode) || S_ISCHR(st->st_mode);
+}
+
 static bool is_special(const char *path)
 {
         struct stat st;
@@ -36,8 +42,8 @@ int result_file_check(const char *path, Error **reterr)
 
         if (!directory)
                 return error_set(reterr, -ENOMEM, "out of memory");
-        if (special && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-                r = -EISDIR;
+        if (special && stat(path, &st) == 0 && !can_take(&st))
+                r = S_ISDIR(st.st_mode) ? -EISDIR : -EEXIST;
         else if (!*path || (name && !name[1]))
                 r = -ENOENT;
         else if (access(special ? path : directory, special ? W_OK : W_OK | X_OK) < 0)
@@ -48,8 +54,12 @@ int result_file_check(const char *path, Error **reterr)
 static int write_special(const char *path, const Buf *text)
 {
         _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        struct stat st;
 
-        return fd < 0 ? -errno : write_full(fd, text->data, text->size);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        /* Meanwhile the name may lead elsewhere. What is written over stays as it was. */
+        return can_take(&st) ? write_full(fd, text->data, text->size) : -EEXIST;
 }
 
 /* The new name is beside the old one, so that the rename stays inside one file system. */
