@@ -159,13 +159,26 @@ static int on_answer(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
         return 0;
 }
 
-int authz_ask(sd_bus_message *call, const char *action, AuthzHandler handler, void *userdata,
-                AuthzQuery **ret)
+static int append_question(sd_bus_message *m, sd_bus_message *call, const char *action, const char *policy)
+{
+        int interactive = sd_bus_message_get_allow_interactive_authorization(call);
+        int r = sd_bus_message_append(m, "(sa{sv})s", "system-bus-name", 1, "name", "s",
+                        sd_bus_message_get_sender(call), action);
+
+        if (r >= 0)
+                r = policy ? sd_bus_message_append(m, "a{ss}", 1, "policy", policy)
+                           : sd_bus_message_append(m, "a{ss}", 0);
+        return r < 0 ? r
+                     : sd_bus_message_append(m, "us", interactive > 0 ? POLKIT_ALLOW_INTERACTION : 0, "");
+}
+
+int authz_ask(sd_bus_message *call, const char *action, const char *policy, AuthzHandler handler,
+                void *userdata, AuthzQuery **ret)
 {
         sd_bus *bus = sd_bus_message_get_bus(call);
         _cleanup_message_ sd_bus_message *m = NULL;
-        int interactive = sd_bus_message_get_allow_interactive_authorization(call), r;
         AuthzQuery *q = calloc(1, sizeof(*q));
+        int r;
 
         if (!q)
                 return -ENOMEM;
@@ -174,9 +187,7 @@ int authz_ask(sd_bus_message *call, const char *action, AuthzHandler handler, vo
         r = sd_bus_message_new_method_call(
                         bus, &m, POLKIT_NAME, POLKIT_PATH, POLKIT_INTERFACE, "CheckAuthorization");
         if (r >= 0)
-                r = sd_bus_message_append(m, "(sa{sv})sa{ss}us", "system-bus-name", 1, "name", "s",
-                                sd_bus_message_get_sender(call), action, 0,
-                                interactive > 0 ? POLKIT_ALLOW_INTERACTION : 0, "");
+                r = append_question(m, call, action, policy);
         if (r >= 0)
                 r = sd_bus_call_async(bus, &q->slot, m, on_answer, q, POLKIT_TIMEOUT_USEC);
         if (r < 0) {

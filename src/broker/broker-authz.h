@@ -34,6 +34,7 @@ bool authz_owns(const Caller *c, uid_t owner);
  * counts as no). ret: dropping the slot drops the question. */
 typedef void (*AuthzHandler)(void *userdata, int verdict, const char *why);
 typedef struct AuthzQuery AuthzQuery;
-int authz_ask(sd_bus_message *call, const char *action, AuthzHandler handler, void *userdata,
-                AuthzQuery **ret);
+/* policy: for polkit's rules and for its question to a person; NULL: the action is about none. */
+int authz_ask(sd_bus_message *call, const char *action, const char *policy, AuthzHandler handler,
+                void *userdata, AuthzQuery **ret);
 AuthzQuery *authz_query_free(AuthzQuery *q);

@@ -52,6 +52,9 @@ static int broker_method_prepare_run(sd_bus_message *m, void *userdata, sd_bus_e
         if (r < 0)
                 return r;
         manager_touch(userdata);
+        if (strlen(name) > POLICY_NAME_MAX)
+                return sd_bus_error_set(
+                                ret_error, AGENTBOX_ERROR_NO_SUCH_POLICY, "no policy has a name that long");
         r = policy_load(name, NULL, NULL, &p, &e);
         if (r < 0)
                 return sd_bus_error_set(ret_error,
@@ -160,7 +163,7 @@ static int answer_or_ask(
                 .caller = c };
         c = (Caller){};
         m->questions = q;
-        r = authz_ask(call, action, on_question_answered, q, &q->query);
+        r = authz_ask(call, action, NULL, on_question_answered, q, &q->query);
         if (r < 0)
                 question_free(q);
         return r < 0 ? r : 1;

@@ -29,6 +29,7 @@ void request_done(Request *q);
 int request_read(sd_bus_message *m, Request *ret, Error **reterr);
 
 /* [A-Za-z0-9_-]{1,32} */
+#define POLICY_NAME_MAX 64u
 bool run_name_is_valid(const char *s);
 bool term_is_valid(const char *s);
 

@@ -216,7 +216,7 @@ void run_begin(Run *r)
                 begin_authorised(r);
                 return;
         }
-        k = authz_ask(r->call, AGENTBOX_ACTION_RUN, on_authorised, r, &r->question);
+        k = authz_ask(r->call, AGENTBOX_ACTION_RUN, r->policy_name, on_authorised, r, &r->question);
         if (k < 0)
                 on_authorised(r, k, "polkit cannot be asked");
 }

@@ -12,7 +12,6 @@
 #include "broker/run.h"
 #include "wire/bus-iface.h"
 
-#define POLICY_NAME_MAX 64u
 
 /* ---- what may be run */
 
