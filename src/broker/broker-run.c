@@ -68,6 +68,7 @@ void run_refuse(Run *r, const char *error_name, const char *format, ...)
                 return;
         }
         r->phase = RUN_ENDING;
+        manager_on_started(r->manager);
         run_channel_close(r);
         if (r->unit_over) {
                 run_end(r);
@@ -261,6 +262,7 @@ static int launch(Run *r, Error **reterr)
         if (k < 0)
                 return error_set(reterr, k, "cannot write the run's state: %s", strerror(-k));
         r->phase = RUN_LAUNCHED;
+        manager_on_started(r->manager);
         k = run_channel_send_spec(r, reterr);
         run_mark(r, MARK_SENT);
         return k;

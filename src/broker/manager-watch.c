@@ -29,9 +29,20 @@ static Run *first_queued(const Manager *m)
         return first;
 }
 
+/* Not while PID 1 is away (it executes itself anew); and not more at once than can come up in time: what a start
+ * costs is the work of the processors, and a hundred starts side by side would all run into their time limit. */
+static bool may_begin(const Manager *m)
+{
+        unsigned n = 0;
+
+        for (const Run *r = m->runs; r; r = r->next)
+                n += r->phase == RUN_STARTING;
+        return m->pid1.bus && n < STARTS_MAX;
+}
+
 static void begin_first(Manager *m)
 {
-        Run *r = m->pid1.bus ? first_queued(m) : NULL;
+        Run *r = may_begin(m) ? first_queued(m) : NULL;
 
         if (r) {
                 r->queued = false;
@@ -39,10 +50,9 @@ static void begin_first(Manager *m)
         }
 }
 
-/* While PID 1 is away (it executes itself anew), whoever comes waits for it. */
 static void arm_beginner(Manager *m)
 {
-        if (!m->pid1.bus || !first_queued(m))
+        if (!may_begin(m) || !first_queued(m))
                 return;
         (void) sd_event_source_set_enabled(m->beginner, SD_EVENT_ONESHOT);
         if (sd_event_source_set_time_relative(m->impatience, PATIENCE_USEC) >= 0)
@@ -71,6 +81,11 @@ void manager_queue(Manager *m, Run *run)
         run->queued = true;
         if (is_first)
                 arm_beginner(m);
+}
+
+void manager_on_started(Manager *m)
+{
+        arm_beginner(m);
 }
 
 /* ---- idle */

@@ -19,6 +19,7 @@
 #define RUNS_MAX 256u
 #define RUNS_PER_UID_MAX 64u
 #define RECENT_MAX 128u
+#define STARTS_MAX 16u /* of those, at once in RUN_STARTING; the others wait */
 #define WAITERS_MAX 64u
 #define QUESTIONS_PER_UID_MAX 16u
 #define IDLE_USEC (30u * 1000000u)
@@ -62,6 +63,8 @@ void manager_add(Manager *m, Run *run);
 /* Its request was read: it begins when no call is waiting to be read. The bus daemon holds only a few dozen
  * of a client's descriptors and refuses more, so calls are taken off the bus first, and worked on then. */
 void manager_queue(Manager *m, Run *run);
+/* A run has left RUN_STARTING, for whatever came after it: there is room for another one to begin. */
+void manager_on_started(Manager *m);
 /* The run is over: from the living to the recent ones. */
 void manager_retire(Manager *m, Run *run);
 /* It never came to be. */
