@@ -157,7 +157,7 @@ static void good_files(Fixture *f)
 
 static void good_probes(Fixture *f)
 {
-        static const int32_t works[] = { PROBE_LOOPBACK_BIND, PROBE_WRITE_WORKSPACE, PROBE_WRITE_TMP,
+        static const int32_t works[] = { PROBE_LOOPBACK, PROBE_WRITE_WORKSPACE, PROBE_WRITE_TMP,
                 PROBE_WRITE_SHM };
         bool shared = policy_u64(f->policy, NETWORK_EGRESS) < EGRESS_FILTERED;
 
@@ -166,7 +166,7 @@ static void good_probes(Fixture *f)
         for (size_t i = 0; i < ELEMENTSOF(works); i++)
                 f->attest.probes[works[i]] = 0;
         if (shared)
-                f->attest.probes[PROBE_LOOPBACK_BIND] = EPERM;
+                f->attest.probes[PROBE_LOOPBACK] = EPERM;
 }
 
 static void good_limits(Fixture *f)
@@ -179,7 +179,7 @@ static void good_limits(Fixture *f)
                 { RLIMIT_CORE, 1 },
                 { RLIMIT_MEMLOCK, 8 << 20 },
                 { RLIMIT_MSGQUEUE, 0 },
-                { RLIMIT_SIGPENDING, 256 },
+                { RLIMIT_SIGPENDING, 16384 },
                 { RLIMIT_RTPRIO, 0 },
                 { RLIMIT_NICE, 0 },
         };

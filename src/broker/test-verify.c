@@ -86,11 +86,11 @@ ATTEST(ns_zero, a->ns[ATTEST_NS_IPC] = 0)
 ATTEST(net_host, f->host.ns[ATTEST_NS_NET] = a->ns[ATTEST_NS_NET])
 DO(net_other, f->input.netns_inode++)
 ATTEST(net_interface, fixture_replace(&a->netdev, "head\nhead\n    lo: 0\n  eth0: 1\n"))
-ATTEST(net_metadata, a->probes[PROBE_METADATA_CONNECT] = 0)
-ATTEST(net_black_hole, a->probes[PROBE_ELSEWHERE_CONNECT] = ETIMEDOUT)
+ATTEST(net_metadata, a->probes[PROBE_METADATA_SEND] = 0)
+ATTEST(net_black_hole, a->probes[PROBE_ELSEWHERE_SEND] = 0)
 ATTEST(net_abstract, a->probes[PROBE_ABSTRACT_UNIX] = 0)
 ATTEST(net_abstract_untried, a->probes[PROBE_ABSTRACT_UNIX] = -1)
-ATTEST(net_no_loopback, a->probes[PROBE_LOOPBACK_BIND] = ENETUNREACH)
+ATTEST(net_no_loopback, a->probes[PROBE_LOOPBACK] = ENETUNREACH)
 DO(no_programs, fixture_programs = 0)
 static void filter_not_sent(Fixture *f)
 {
@@ -102,10 +102,11 @@ static void filter_not_sent(Fixture *f)
 DO(programs_unknown, fixture_programs = -EPERM)
 DO(slice_opens, strv_extend(&f->slice_allow, "169.254.169.254/32"))
 DO(slices_unread, f->no_slices = true)
-ATTEST(filter_metadata, a->probes[PROBE_METADATA_CONNECT] = 0)
-ATTEST(filter_elsewhere, a->probes[PROBE_ELSEWHERE_CONNECT] = 0)
-ATTEST(filter_refused, a->probes[PROBE_METADATA_CONNECT] = ECONNREFUSED)
-ATTEST(filter_loopback, a->probes[PROBE_LOOPBACK_BIND] = 0)
+ATTEST(filter_metadata, a->probes[PROBE_METADATA_SEND] = 0)
+ATTEST(filter_elsewhere, a->probes[PROBE_ELSEWHERE_SEND] = 0)
+ATTEST(filter_refused, a->probes[PROBE_METADATA_SEND] = ECONNREFUSED)
+ATTEST(filter_loopback, a->probes[PROBE_LOOPBACK] = 0)
+ATTEST(filter_silent, a->probes[PROBE_LOOPBACK] = ETIMEDOUT)
 
 /* clang-format on */
 static void mount_add(Fixture *f, const char *line)
@@ -338,6 +339,7 @@ static const Break breaks[] = {
         B("address-filter", slice_opens, addresses), B("address-filter", slices_unread, addresses),
         B("address-filter", filter_metadata, addresses), B("address-filter", filter_elsewhere, addresses),
         B("address-filter", filter_refused, addresses), B("address-filter", filter_loopback, addresses),
+        B("address-filter", filter_silent, addresses),
         B("address-filter", filter_metadata, open_net), B("address-filter", no_programs, open_net),
         B("loopback-filter", no_programs), B("loopback-filter", programs_unknown),
         B("loopback-filter", filter_not_sent),

@@ -374,18 +374,17 @@ int verify_loopback_filter(const VerifyInput *in, Buf *why)
  * metadata service, which a host without routes cannot show. */
 int verify_address_filter(const VerifyInput *in, Buf *why)
 {
-        /* A dropped connection attempt is seen as EPERM by some kernels, by others as silence; loopback has
-         * no other silence. */
-        static const int denied[] = { EPERM, EACCES, ETIMEDOUT, ENETUNREACH, EHOSTUNREACH, EAFNOSUPPORT };
+        /* A host without a route answers before the filter does. To loopback there is one always. */
+        static const int denied[] = { EPERM, EACCES, ENETUNREACH, EHOSTUNREACH, EAFNOSUPPORT };
         const UnitProp *allow = unit_props_find(in->sent, "IPAddressAllow");
         const struct {
                 AttestProbe probe;
                 uint32_t address;
                 size_t n_denied; /* how many of the errors above prove it */
         } probes[] = {
-                { PROBE_METADATA_CONNECT, 0xa9fea9fe, ELEMENTSOF(denied) },
-                { PROBE_ELSEWHERE_CONNECT, 0xc0000201, ELEMENTSOF(denied) },
-                { PROBE_LOOPBACK_BIND, 0x7f000001, 3 },
+                { PROBE_METADATA_SEND, 0xa9fea9fe, ELEMENTSOF(denied) },
+                { PROBE_ELSEWHERE_SEND, 0xc0000201, ELEMENTSOF(denied) },
+                { PROBE_LOOPBACK, 0x7f000001, 2 },
         };
         const struct {
                 sd_bus_message *properties;

@@ -51,11 +51,11 @@ int verify_network(const VerifyInput *in, Buf *why)
         else if (policy_u64(in->policy, NETWORK_EGRESS) == EGRESS_FILTERED && inode != in->netns_inode)
                 r = broken(why, "the network namespace is not the one that was made for it");
         r |= only_loopback(in->attest->netdev, why);
-        r |= probe_must_fail(in, PROBE_METADATA_CONNECT, nowhere, ELEMENTSOF(nowhere), why);
-        r |= probe_must_fail(in, PROBE_ELSEWHERE_CONNECT, nowhere, ELEMENTSOF(nowhere), why);
+        r |= probe_must_fail(in, PROBE_METADATA_SEND, nowhere, ELEMENTSOF(nowhere), why);
+        r |= probe_must_fail(in, PROBE_ELSEWHERE_SEND, nowhere, ELEMENTSOF(nowhere), why);
         if (in->context->probe_abstract)
                 r |= probe_must_fail(in, PROBE_ABSTRACT_UNIX, refused, ELEMENTSOF(refused), why);
-        return r | probe_must_work(in, PROBE_LOOPBACK_BIND, why);
+        return r | probe_must_work(in, PROBE_LOOPBACK, why);
 }
 
 int verify_read_only(const VerifyInput *in, Buf *why)

@@ -17,15 +17,15 @@
  *                landlock_create_ruleset, landlock_add_rule, landlock_restrict_self; once the filter is
  *                loaded execve and, where that fails, sendmsg and exit_group.
  *                capset only where a capability is left to drop.
- *                Tried, to be refused or not: socket, bind, listen, getsockname, connect; in a child keyctl,
- *                mount, umount2, setresuid, unshare.
+ *                Tried, to be refused or not: socket, bind, getsockname, ioctl, connect, sendto, recvfrom; in a
+ *                child keyctl, mount, umount2, setresuid, unshare.
  * trusts         the kernel, and the RunSpec: whoever holds the other end of the channel decides what runs
  * must           attest before it receives; drop everything before execve; report each failure by its stage
  * must not       execute anything without a RunSpec; read a policy or a configuration, or heed its
  *                environment (it only reports that); speak to anybody but the broker; leave a process, a
  *                file, a descriptor or a mapping behind
  *
- * Stages: attest, receive, stdio, tty, cwd, capabilities, landlock, seccomp, execve (enum ExecStage). The
+ * Stages: attest, receive, stdio, tty, cwd, limits, capabilities, landlock, seccomp, execve (enum ExecStage). The
  * first that fails sends one ExecFailure and ends the process. The closing of "executed" without such a
  * message means that the workload runs.
  */
@@ -149,6 +149,11 @@ static int stage_cwd(Shim *s)
         return 0;
 }
 
+static int stage_limits(Shim *s)
+{
+        return exec_confine_limits();
+}
+
 static int stage_capabilities(Shim *s)
 {
         return exec_confine_capabilities();
@@ -225,6 +230,7 @@ static int (*const stages[_EXEC_STAGE_MAX])(Shim *s) = {
         [EXEC_STAGE_STDIO] = stage_stdio,
         [EXEC_STAGE_TTY] = stage_tty,
         [EXEC_STAGE_CWD] = stage_cwd,
+        [EXEC_STAGE_LIMITS] = stage_limits,
         [EXEC_STAGE_CAPABILITIES] = stage_capabilities,
         [EXEC_STAGE_LANDLOCK] = stage_landlock,
         [EXEC_STAGE_SECCOMP] = stage_seccomp,

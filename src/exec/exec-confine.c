@@ -4,6 +4,7 @@
 #include <linux/securebits.h>
 #include <sys/capability.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "exec/exec.h"
@@ -13,6 +14,10 @@
         (SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED | \
                         SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |                          \
                         SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
+
+/* Of queued signals and POSIX timers, for the run as a whole. What the unit gave is what all runs share: a user
+ * namespace takes the limit of its maker as that of all namespaces beside it. */
+#define SIGPENDING_MAX 256
 
 static void cap_freep(cap_t *c)
 {
@@ -75,6 +80,19 @@ int exec_confine_capabilities(void)
         if (cap_compare(now, empty) != 0 && cap_set_proc(empty) < 0)
                 return -errno;
         return verify_empty();
+}
+
+int exec_confine_limits(void)
+{
+        struct rlimit l;
+
+        if (getrlimit(RLIMIT_SIGPENDING, &l) < 0)
+                return -errno;
+        l.rlim_max = MIN2(l.rlim_max, (rlim_t) SIGPENDING_MAX);
+        l.rlim_cur = MIN2(l.rlim_cur, l.rlim_max);
+        if (setrlimit(RLIMIT_SIGPENDING, &l) < 0 || getrlimit(RLIMIT_SIGPENDING, &l) < 0)
+                return -errno;
+        return l.rlim_max <= SIGPENDING_MAX ? 0 : -EPERM;
 }
 
 int exec_confine_seccomp(const RunSpec *spec)

@@ -2,10 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/keyctl.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/random.h>
@@ -13,32 +15,15 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 
 #include "exec/exec.h"
 
-#define PROBE_WAIT_MSEC 100
+#define PROBE_WAIT_MSEC 1000 /* that a packet takes over loopback, at worst */
+#define PORT_DISCARD 9
 #define PROBE_KILLED EPERM
 
-/* ---- connections: begun first, collected last, so that their waiting overlaps with everything else ---- */
-
-typedef struct Attempt {
-        AttestProbe probe;
-        int fd;       /* -1: decided */
-        int listener; /* of the loopback probe */
-} Attempt;
-
-typedef struct Attempts {
-        Attempt list[3];
-        size_t n;
-} Attempts;
-
-static int probe_socket(void)
-{
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-        return fd < 0 ? -errno : fd;
-}
+/* ---- packets: by UDP, where a filter's refusal is the answer of the call itself. A refused connection attempt
+ * of TCP is silence to wait for. ---- */
 
 static struct sockaddr_in address(uint32_t host, uint16_t port)
 {
@@ -47,92 +32,85 @@ static struct sockaddr_in address(uint32_t host, uint16_t port)
         };
 }
 
-static void connect_begin(
-                Attempts *t, int32_t *probes, AttestProbe probe, const struct sockaddr_in *to, int listener)
+/* -errno */
+static int probe_socket(void)
 {
-        int fd = probe_socket();
+        int fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-        if (fd < 0) {
-                probes[probe] = -fd;
-        } else if (connect(fd, (const struct sockaddr *) to, sizeof(*to)) == 0) {
-                probes[probe] = 0;
-        } else {
-                probes[probe] = errno;
-                if (errno == EINPROGRESS) {
-                        t->list[t->n++] = (Attempt){ .probe = probe, .fd = fd, .listener = listener };
-                        return;
-                }
-        }
-        if (fd >= 0)
-                close(fd);
-        if (listener >= 0)
-                close(listener);
+        return fd < 0 ? -errno : fd;
 }
 
-static void loopback_begin(Attempts *t, int32_t *probes)
+/* What the call itself says. */
+static int32_t send_byte(int fd, const struct sockaddr_in *to)
+{
+        return connect(fd, (const struct sockaddr *) to, sizeof(*to)) < 0 || send(fd, "", 1, MSG_NOSIGNAL) < 0
+                               ? errno
+                               : 0;
+}
+
+/* What comes back, the byte or a refusal. */
+static int32_t receive_byte(int fd)
+{
+        struct pollfd p = { .fd = fd, .events = POLLIN };
+        char byte;
+
+        if (poll(&p, 1, PROBE_WAIT_MSEC) <= 0)
+                return ETIMEDOUT;
+        return recv(fd, &byte, sizeof(byte), 0) < 0 ? errno : 0;
+}
+
+/* Whether the routes turn this socket's packets back to this very network: whether they come from the loopback
+ * interface's address. */
+static bool turns_back(int fd)
+{
+        struct ifreq interfaces[64];
+        struct ifconf c = { .ifc_len = sizeof(interfaces), .ifc_req = interfaces };
+        struct sockaddr_in from;
+        socklen_t n = sizeof(from);
+
+        if (getsockname(fd, (struct sockaddr *) &from, &n) < 0 || ioctl(fd, SIOCGIFCONF, &c) < 0)
+                return false;
+        for (size_t i = 0; i < (size_t) c.ifc_len / sizeof(*interfaces); i++) {
+                struct sockaddr_in a;
+
+                memcpy(&a, &interfaces[i].ifr_addr, sizeof(a));
+                if (a.sin_addr.s_addr == from.sin_addr.s_addr && streq(interfaces[i].ifr_name, "lo"))
+                        return true;
+        }
+        return false;
+}
+
+/* A packet that leaves has done what it should not, and no answer to it is waited for; one that is turned back is
+ * refused there, or taken. */
+static int32_t probe_send(uint32_t host)
+{
+        const struct sockaddr_in to = address(host, PORT_DISCARD);
+        _cleanup_close_ int fd = probe_socket();
+        int32_t error;
+
+        if (fd < 0)
+                return -fd;
+        error = send_byte(fd, &to);
+        if (error != 0 || !turns_back(fd))
+                return error;
+        error = receive_byte(fd);
+        return error == ETIMEDOUT ? 0 : error;
+}
+
+/* To itself and back again. */
+static int32_t probe_loopback(void)
 {
         struct sockaddr_in a = address(INADDR_LOOPBACK, 0);
+        _cleanup_close_ int fd = probe_socket();
         socklen_t n = sizeof(a);
-        int fd = probe_socket();
+        int32_t error;
 
-        if (fd < 0) {
-                probes[PROBE_LOOPBACK_BIND] = -fd;
-                return;
-        }
-        if (bind(fd, (struct sockaddr *) &a, sizeof(a)) < 0 || listen(fd, 1) < 0 ||
-                        getsockname(fd, (struct sockaddr *) &a, &n) < 0) {
-                probes[PROBE_LOOPBACK_BIND] = errno;
-                close(fd);
-                return;
-        }
-        connect_begin(t, probes, PROBE_LOOPBACK_BIND, &a, fd);
-}
-
-static int64_t now_msec(void)
-{
-        struct timespec t;
-
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (int64_t) t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static void attempt_end(Attempt *t, int32_t *probes, int error)
-{
-        probes[t->probe] = error;
-        close(t->fd);
-        if (t->listener >= 0)
-                close(t->listener);
-        t->fd = -1;
-}
-
-static void connect_end(Attempts *t, int32_t *probes, int64_t deadline)
-{
-        for (;;) {
-                struct pollfd p[ELEMENTSOF(t->list)];
-                int64_t left = deadline - now_msec();
-                size_t open = 0;
-                int n;
-
-                for (size_t i = 0; i < t->n; i++) {
-                        p[i] = (struct pollfd){ .fd = t->list[i].fd, .events = POLLOUT };
-                        open += t->list[i].fd >= 0;
-                }
-                if (open == 0)
-                        return;
-                n = poll(p, t->n, left > 0 ? (int) left : 0);
-                if (n < 0 && errno == EINTR)
-                        continue;
-                for (size_t i = 0; i < t->n; i++) {
-                        int error = ETIMEDOUT;
-                        socklen_t size = sizeof(error);
-
-                        if (t->list[i].fd < 0 || (n > 0 && p[i].revents == 0))
-                                continue;
-                        if (n > 0 && getsockopt(t->list[i].fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0)
-                                error = errno;
-                        attempt_end(&t->list[i], probes, error);
-                }
-        }
+        if (fd < 0)
+                return -fd;
+        if (bind(fd, (struct sockaddr *) &a, n) < 0 || getsockname(fd, (struct sockaddr *) &a, &n) < 0)
+                return errno;
+        error = send_byte(fd, &a);
+        return error != 0 ? error : receive_byte(fd);
 }
 
 /* ---- calls that a filter may answer with death: in a child, results in memory that both see ---- */
@@ -357,22 +335,20 @@ static int probe_files(const char *workspace, Attest *a)
 
 int exec_probe(const char *workspace, const char *abstract_name, Attest *a)
 {
-        const struct sockaddr_in metadata = address(0xa9fea9fe, 80), elsewhere = address(0xc0000201, 443);
-        int64_t deadline = now_msec() + PROBE_WAIT_MSEC;
-        Attempts attempts = {};
         int r;
 
         for (size_t i = 0; i < _PROBE_MAX; i++)
                 a->probes[i] = -1;
-        connect_begin(&attempts, a->probes, PROBE_METADATA_CONNECT, &metadata, -1);
-        connect_begin(&attempts, a->probes, PROBE_ELSEWHERE_CONNECT, &elsewhere, -1);
-        loopback_begin(&attempts, a->probes);
         r = probe_files(workspace, a);
         if (r >= 0)
                 r = probe_trials(a);
+        if (r < 0)
+                return r;
+        a->probes[PROBE_METADATA_SEND] = probe_send(0xa9fea9fe);
+        a->probes[PROBE_ELSEWHERE_SEND] = probe_send(0xc0000201);
+        a->probes[PROBE_LOOPBACK] = probe_loopback();
         if (abstract_name)
                 a->probes[PROBE_ABSTRACT_UNIX] = probe_abstract(abstract_name);
         a->probes[PROBE_MPROTECT_EXEC] = probe_mprotect();
-        connect_end(&attempts, a->probes, r < 0 ? 0 : deadline);
-        return r;
+        return 0;
 }

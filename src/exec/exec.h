@@ -26,6 +26,7 @@ typedef struct ExecFds {
 int exec_receive(int channel, RunSpec *ret, ExecFds *ret_fds);
 
 /* exec-confine.c, in this order. Each verifies by reading back, or is refused by the kernel as a whole. */
+int exec_confine_limits(void);
 int exec_confine_capabilities(void);
 int exec_confine_seccomp(const RunSpec *spec);
 

@@ -29,7 +29,7 @@ static void print_strings(char *const *l)
 static void print_status(void)
 {
         static const char *const wanted[] = { "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:",
-                "NoNewPrivs:", "Seccomp:", "SigBlk:", "SigIgn:", "SigCgt:", "Umask:" };
+                "NoNewPrivs:", "Seccomp:", "SigQ:", "SigBlk:", "SigIgn:", "SigCgt:", "Umask:" };
         FILE *f = fopen("/proc/self/status", "re");
         char line[1024];
 

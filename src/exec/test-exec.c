@@ -72,9 +72,9 @@ static void test_probes(void **state)
                 AttestProbe probe;
                 int result;
         } expected[] = {
-                { PROBE_METADATA_CONNECT, ENETUNREACH },
-                { PROBE_ELSEWHERE_CONNECT, ENETUNREACH },
-                { PROBE_LOOPBACK_BIND, 0 },
+                { PROBE_METADATA_SEND, ENETUNREACH },
+                { PROBE_ELSEWHERE_SEND, ENETUNREACH },
+                { PROBE_LOOPBACK, 0 },
                 { PROBE_WRITE_ROOT, EACCES },
                 { PROBE_WRITE_USR, EACCES },
                 { PROBE_WRITE_ETC, EACCES },
@@ -277,6 +277,16 @@ static void test_huge_environment(void **state)
         strv_free(env);
 }
 
+static void check_sigpending(const Outcome *o)
+{
+        const char *at = o->out ? strstr(o->out, "SigQ=") : NULL;
+        unsigned queued, limit;
+
+        assert_non_null(at);
+        assert_int_equal(sscanf(at, "SigQ=%u/%u", &queued, &limit), 2);
+        assert_int_equal(limit, 256);
+}
+
 static void test_state(void **state)
 {
         Shim s = harness_start(&harness, &(Options){ .leak = true });
@@ -306,6 +316,7 @@ static void test_state(void **state)
                                 ((const char *[]){ "Inh", "Prm", "Eff", "Bnd", "Amb" })[i]);
                 assert_line(&o, line);
         }
+        check_sigpending(&o);
         assert_line(&o, "SigBlk=0000000000000000");
         assert_line(&o, "SigIgn=0000000000000000");
         assert_line(&o, "SigCgt=0000000000000000");

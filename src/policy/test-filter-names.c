@@ -126,7 +126,7 @@ static void test_allow(void **state)
 
         s.profile = FILTER_PROFILE_STRICT;
         assert_int_equal(verdict(&s, "shmget", 0), ENOSYS);
-        s.allow = (char *[]){ (char *) "@sysv-ipc", "@sync", NULL };
+        s.allow = (char *[]){ (char *) "@sysv-ipc", (char *) "@sync", NULL };
         assert_int_equal(verdict(&s, "shmget", 0), 0);
         assert_int_equal(verdict(&s, "sync", 0), 0);
 }

@@ -15,9 +15,10 @@
 #define OOM_SCORE_ADJUST 500 /* a host short of memory kills a sandbox before a service */
 #define UMASK 0022           /* what programs are tested with; nobody else is in there */
 #define LIMIT_MEMLOCK (UINT64_C(8) << 20) /* the kernel's own default */
-/* The user namespace of a run charges these to root as well, and 200 runs together must leave most of what the
- * host's root has (95,000 signals and timers on a large machine, 800 KiB of message queues). */
-#define LIMIT_SIGPENDING UINT64_C(256)
+/* The user namespace of a run charges these to root as well, up to the same sum over all runs: it must leave
+ * most of what the host's root has (95,000 queued signals and timers on a large machine, 800 KiB of message
+ * queues). The shim lowers the first once the namespace is made, or one run could have all of the sum. */
+#define LIMIT_SIGPENDING UINT64_C(16384)
 #define LIMIT_MSGQUEUE UINT64_C(0)
 /* No core dump, whether a file or piped to a crash handler, which is root's: for a pipe the kernel heeds no other
  * value. See the filter's prlimit64(). */

@@ -16,9 +16,9 @@ const char *const attest_ns_names[_ATTEST_NS_MAX] = {
 };
 
 const char *const attest_probe_names[_PROBE_MAX] = {
-        [PROBE_METADATA_CONNECT] = "metadata-connect",
-        [PROBE_ELSEWHERE_CONNECT] = "elsewhere-connect",
-        [PROBE_LOOPBACK_BIND] = "loopback-bind",
+        [PROBE_METADATA_SEND] = "metadata-send",
+        [PROBE_ELSEWHERE_SEND] = "elsewhere-send",
+        [PROBE_LOOPBACK] = "loopback",
         [PROBE_WRITE_ROOT] = "write-root",
         [PROBE_WRITE_USR] = "write-usr",
         [PROBE_WRITE_ETC] = "write-etc",

@@ -13,7 +13,7 @@
  * and versioned. */
 
 #define ATTEST_SIZE_MAX (160u << 10)
-#define ATTEST_MAGIC 0x31414241u /* "ABA1" */
+#define ATTEST_MAGIC 0x32414241u /* "ABA2" */
 /* Each text; where the truth is longer, the shim fails in stage "attest". */
 #define ATTEST_TEXT_MAX (128u << 10)
 /* The target of a descriptor, a variable of the environment; longer ones fail in the same way. */
@@ -37,10 +37,10 @@ extern const char *const attest_ns_names[_ATTEST_NS_MAX];
  * Whatever a probe creates, it removes again. Calls that a filter may answer with death are tried in a
  * child; its death counts as EPERM. */
 typedef enum AttestProbe {
-        PROBE_METADATA_CONNECT,  /* TCP connect to 169.254.169.254:80, not waiting longer than 100 ms
-                                    (ETIMEDOUT) */
-        PROBE_ELSEWHERE_CONNECT, /* TCP connect to 192.0.2.1:443 (TEST-NET-1), the same */
-        PROBE_LOOPBACK_BIND,     /* a listener on 127.0.0.1 and a connect to it: must work */
+        PROBE_METADATA_SEND,  /* send a UDP packet to 169.254.169.254, port 9: 0 where it left, or where
+                                 somebody in this network took it */
+        PROBE_ELSEWHERE_SEND, /* to 192.0.2.1 (TEST-NET-1), the same */
+        PROBE_LOOPBACK,       /* send one over 127.0.0.1 to oneself, and have it arrive (ETIMEDOUT) */
         PROBE_WRITE_ROOT,        /* create a file in / */
         PROBE_WRITE_USR,
         PROBE_WRITE_ETC,

@@ -127,6 +127,7 @@ static const char *const exec_stage_names[_EXEC_STAGE_MAX] = {
         [EXEC_STAGE_STDIO] = "stdio",
         [EXEC_STAGE_TTY] = "tty",
         [EXEC_STAGE_CWD] = "cwd",
+        [EXEC_STAGE_LIMITS] = "limits",
         [EXEC_STAGE_CAPABILITIES] = "capabilities",
         [EXEC_STAGE_LANDLOCK] = "landlock",
         [EXEC_STAGE_SECCOMP] = "seccomp",

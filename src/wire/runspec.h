@@ -64,6 +64,7 @@ typedef enum ExecStage {
         EXEC_STAGE_STDIO,
         EXEC_STAGE_TTY,
         EXEC_STAGE_CWD,
+        EXEC_STAGE_LIMITS,
         EXEC_STAGE_CAPABILITIES,
         EXEC_STAGE_LANDLOCK,
         EXEC_STAGE_SECCOMP,

@@ -167,6 +167,20 @@ for r in (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK,
     assert "raised" not in done.out, done
 
 
+def test_timers_and_queued_signals_are_each_runs_own():
+    program = """
+import ctypes, time
+libc, timer, n = ctypes.CDLL(None), ctypes.c_void_p(), 0
+while n < 100000 and libc.timer_create(1, None, ctypes.byref(timer)) == 0: n += 1
+print(n, flush=True)
+time.sleep(%d)
+"""
+    greedy = [start("/usr/bin/python3", "-c", program % 60) for _ in range(3)]
+    assert all(int(client.stdout.readline()) in range(200, 257) for client in greedy)
+    done = expect(run_python(program % 0))
+    assert int(done.out) in range(200, 257), done
+
+
 def test_peaks_are_in_the_record():
     done = expect(run_python("b = bytearray(64 << 20); b[:] = b'x' * len(b); import time; time.sleep(0.5)"))
     assert done.result["memory_peak"] is None or done.result["memory_peak"] >= 64 << 20, done
