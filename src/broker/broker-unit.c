@@ -223,16 +223,16 @@ static int append_prefixes(sd_bus_message *m, const UnitProp *q)
 
 static int append_exec(sd_bus_message *m, const UnitProp *q)
 {
-        int r = sd_bus_message_open_container(m, 'a', "(sasas)");
+        int r = sd_bus_message_open_container(m, 'a', "(sasb)");
 
         if (r >= 0)
-                r = sd_bus_message_open_container(m, 'r', "sasas");
+                r = sd_bus_message_open_container(m, 'r', "sasb");
         if (r >= 0)
                 r = sd_bus_message_append(m, "s", q->s);
         if (r >= 0)
                 r = sd_bus_message_append_strv(m, q->l);
         if (r >= 0)
-                r = sd_bus_message_append(m, "as", 1, "no-env-expand");
+                r = sd_bus_message_append(m, "b", 0); /* a failure is one */
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         return r < 0 ? r : sd_bus_message_close_container(m);
@@ -252,7 +252,7 @@ static const struct {
         [UNIT_PROP_PAIRS] = { "a(ss)", append_pairs },
         [UNIT_PROP_BINDS] = { "a(ssbt)", append_binds },
         [UNIT_PROP_PREFIXES] = { "a(iayu)", append_prefixes },
-        [UNIT_PROP_EXEC] = { "a(sasas)", append_exec },
+        [UNIT_PROP_EXEC] = { "a(sasb)", append_exec },
 };
 
 static int append_prop(sd_bus_message *m, const UnitProp *q)

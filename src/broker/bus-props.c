@@ -326,8 +326,7 @@ static int from_exec(const UnitProp *q, char ***items)
         append_part(&b, count);
         STRV_FOREACH(i, q->l)
                 append_part(&b, *i);
-        append_part(&b, "#1");
-        append_part(&b, "no-env-expand");
+        append_number(&b, 0); /* a failure is one */
         append_part(&b, "");
         return push(items, &b);
 }

@@ -303,7 +303,7 @@ static const char *const signatures[] = {
         [UNIT_PROP_PAIRS] = "a(ss)",
         [UNIT_PROP_BINDS] = "a(ssbt)",
         [UNIT_PROP_PREFIXES] = "a(iayu)",
-        [UNIT_PROP_EXEC] = "a(sasasttttuii)",
+        [UNIT_PROP_EXEC] = "a(sasbttttuii)",
 };
 
 static void append_list(sd_bus_message *m, const UnitProp *q)
@@ -322,11 +322,11 @@ static void append_list(sd_bus_message *m, const UnitProp *q)
 
 static void append_exec(sd_bus_message *m, const UnitProp *q)
 {
-        assert_true(sd_bus_message_open_container(m, 'a', "(sasasttttuii)") >= 0 &&
-                        sd_bus_message_open_container(m, 'r', "sasasttttuii") >= 0 &&
+        assert_true(sd_bus_message_open_container(m, 'a', "(sasbttttuii)") >= 0 &&
+                        sd_bus_message_open_container(m, 'r', "sasbttttuii") >= 0 &&
                         sd_bus_message_append(m, "s", q->s) >= 0 &&
                         sd_bus_message_append_strv(m, q->l) >= 0 &&
-                        sd_bus_message_append(m, "asttttuii", 1, "no-env-expand", UINT64_C(1), UINT64_C(2),
+                        sd_bus_message_append(m, "bttttuii", 0, UINT64_C(1), UINT64_C(2),
                                         UINT64_C(3), UINT64_C(4), 5, 6, 7) >= 0 &&
                         sd_bus_message_close_container(m) >= 0 && sd_bus_message_close_container(m) >= 0);
 }

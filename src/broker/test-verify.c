@@ -257,7 +257,7 @@ static void property_bind(Fixture *f)
 
 static void property_exec(Fixture *f)
 {
-        assert_int_equal(strv_extend(&fixture_answer(f, "ExecStartEx")->l, "more"), 0);
+        assert_int_equal(strv_extend(&fixture_answer(f, "ExecStart")->l, "more"), 0);
 }
 
 static void property_umask(Fixture *f)

@@ -112,7 +112,7 @@ static int compare_namespaces(const VerifyInput *in, Buf *why)
 
 static int compare_cmdline(const VerifyInput *in, Buf *why)
 {
-        const UnitProp *exec = unit_props_find(in->sent, "ExecStartEx");
+        const UnitProp *exec = unit_props_find(in->sent, "ExecStart");
         _cleanup_free_ char *text = NULL;
         _cleanup_buf_ Buf wanted = {};
         size_t n = 0;

@@ -50,7 +50,7 @@ static const struct {
         { "IPAddressDeny", COMPARE_SUPERSET },
         { "InaccessiblePaths", COMPARE_SUPERSET },
         { "SystemCallFilter", COMPARE_SYSCALLS },
-        { "ExecStartEx", COMPARE_PREFIX },
+        { "ExecStart", COMPARE_PREFIX },
 };
 
 /* What systemd puts into every allow-list: its group @default, of all versions. None of them opens anything.

@@ -240,6 +240,11 @@ int policy_check_workspace(const char *s, size_t *ret_offset, char **ret_canonic
         *ret_offset = 0;
         if (streq(s, "/"))
                 return error_set(reterr, -EINVAL, "the root itself cannot be the workspace");
+        /* It stands in ExecStart= of the run's unit. */
+        *ret_offset = strcspn(s, "$");
+        if (s[*ret_offset])
+                return error_set(reterr, -EINVAL, "PID 1 would take what follows \"$\" for a variable");
+        *ret_offset = 0;
         for (size_t i = 0; i < ELEMENTSOF(taken); i++)
                 if (policy_path_beneath(s, taken[i]))
                         return error_set(reterr, -EINVAL,

@@ -82,7 +82,7 @@ static void test_default(void **state)
         assert_true(strv_contains(find(&p, "SystemCallFilter")->l, "execve"));
         assert_false(strv_contains(find(&p, "SystemCallFilter")->l, "mount"));
         assert_false(strv_contains(find(&p, "RestrictAddressFamilies")->l, "AF_PACKET"));
-        check_line(&p, "ExecStartEx", "ExecStart=:/usr/lib/agentbox/agentbox-exec /workspace");
+        check_line(&p, "ExecStart", "ExecStart=/usr/lib/agentbox/agentbox-exec /workspace");
         check_line(&p, "CPUQuotaPerSecUSec", "CPUQuota=100%");
         check_line(&p, "RuntimeMaxUSec", "RuntimeMaxSec=60s");
         check_line(&p, "CapabilityBoundingSet", "CapabilityBoundingSet=");
@@ -191,7 +191,7 @@ static void test_files(void **state)
         c.extra_binds = binds;
         c.probe_abstract = "probe";
         make(&c, settings, &p);
-        check_line(&p, "ExecStartEx", "ExecStart=:/usr/lib/agentbox/agentbox-exec /srv/w probe");
+        check_line(&p, "ExecStart", "ExecStart=/usr/lib/agentbox/agentbox-exec /srv/w probe");
         check_line(&p, "BindReadOnlyPaths",
                         "BindReadOnlyPaths=/usr:/usr /opt/a:/opt/a /etc/ssl/certs:/etc/ssl/certs");
         check_line(&p, "TemporaryFileSystem",
@@ -212,7 +212,7 @@ static void test_scope(void **state)
         c.scope = true;
         make(&c, settings, &p);
         assert_null(unit_props_find(&p, "DynamicUser"));
-        assert_null(unit_props_find(&p, "ExecStartEx"));
+        assert_null(unit_props_find(&p, "ExecStart"));
         assert_null(unit_props_find(&p, "SystemCallFilter"));
         find(&p, "MemoryMax");
         find(&p, "TasksMax");

@@ -334,8 +334,9 @@ const UnitPropRow unit_prop_rows[] = {
         SETTING("Type", STRING, SERVICE, "how PID 1 waits for the start", .s = "exec"),
         /* Else the run could ask for more time. */
         SETTING("NotifyAccess", STRING, SERVICE, PID_1_RULE, .s = "none"),
-        ROW("ExecStartEx", EXEC, SERVICE, "process", .file_name = "ExecStart", .keys = K(FILES_WORKSPACE),
-            .fill = fill_exec),
+        /* Not ExecStartEx: 252 writes that name into the unit's file, which it cannot read when it reloads;
+         * and a unit with a bad setting has no controllers, so its processes leave their limits behind. */
+        ROW("ExecStart", EXEC, SERVICE, "process", .keys = K(FILES_WORKSPACE), .fill = fill_exec),
         ROW("StandardOutput", STRING, SERVICE, "descriptors", .s = "null"),
         ROW("StandardError", STRING, SERVICE, "descriptors", .s = "null"),
         SETTING("SyslogIdentifier", STRING, SERVICE, "nothing of a run is logged under it",

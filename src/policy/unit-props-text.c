@@ -95,15 +95,12 @@ int unit_prop_to_text(const UnitProp *q, char **ret)
                         break;
                 case UNIT_PROP_STRV:
                 case UNIT_PROP_PREFIXES:
+                case UNIT_PROP_EXEC:
                         words(&b, q->l);
                         break;
                 case UNIT_PROP_PAIRS:
                 case UNIT_PROP_BINDS:
                         pairs(&b, q->l);
-                        break;
-                case UNIT_PROP_EXEC:
-                        buf_append(&b, ":", 1); /* no expansion of variables */
-                        words(&b, q->l);
                         break;
                 }
         if (r < 0)

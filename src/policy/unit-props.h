@@ -42,7 +42,7 @@ typedef enum UnitPropType {
         UNIT_PROP_PAIRS,     /* "a(ss)"   .l: two strings a pair */
         UNIT_PROP_BINDS,     /* "a(ssbt)" .l: source, destination a pair; ignore-missing false, MS_REC */
         UNIT_PROP_PREFIXES,  /* "a(iayu)" .l: "ADDRESS/LEN" each */
-        UNIT_PROP_EXEC,      /* "a(sasas)" ExecStartEx: .s path, .l argv, flag no-env-expand */
+        UNIT_PROP_EXEC,      /* "a(sasb)" ExecStart: .s path, .l argv, in which no "$" stands */
 } UnitPropType;
 
 typedef struct UnitProp {
