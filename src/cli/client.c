@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <unistd.h>
 
 #include "base/strv.h"
 #include "cli/client.h"
@@ -310,30 +311,34 @@ int client_get_run(sd_bus *bus, const char *run, json_t **ret, Error **reterr)
         return r < 0 ? bad_answer(r, reterr) : 0;
 }
 
-/* The run that the id or the name is, or the only one whose id begins so; NULL and how many fit otherwise.
- */
+/* The run that has the id; or the one of this user's that has the name; or the only one whose id begins so.
+ * NULL and how many fit otherwise. Names of other users come last, and the broker judges them: they must not
+ * stand in the way of an id. */
 static const char *match_run(const json_t *list, const char *wanted, size_t *ret_n)
 {
-        const char *found = NULL;
+        const char *named = NULL, *begins = NULL;
         size_t n = 0;
 
+        *ret_n = 1;
         for (size_t i = 0; i < json_array_size(list); i++) {
-                const char *id = facts_string(json_array_get(list, i), "run");
-                const char *name = facts_string(json_array_get(list, i), "name");
+                const json_t *facts = json_array_get(list, i);
+                const char *id = facts_string(facts, "run"), *name = facts_string(facts, "name");
 
                 if (!id)
                         continue;
-                if (streq(id, wanted) || (name && streq(name, wanted))) {
-                        *ret_n = 1;
+                if (streq(id, wanted))
                         return id;
-                }
+                if (name && streq(name, wanted) && facts_u64(facts, "caller_uid") == getuid())
+                        named = id;
                 if (startswith(id, wanted)) {
-                        found = id;
+                        begins = id;
                         n++;
                 }
         }
+        if (named)
+                return named;
         *ret_n = n;
-        return n == 1 ? found : NULL;
+        return n == 1 ? begins : NULL;
 }
 
 int client_find_run(sd_bus *bus, const char *run, char **ret_id, Error **reterr)
