@@ -198,7 +198,7 @@ static void test_classify(void **state)
                                 5, REASON_OUTPUT_LIMIT, UINT64_MAX, SIGKILL, 137,
                                 "output limit 64M reached" },
                 { { .unit_result = "success" }, 5, REASON_LOST, UINT64_MAX, UINT64_MAX, 125,
-                                "nobody saw how it ended: the broker was not running" },
+                                "nobody saw how it ended: the broker or its connection to PID 1 was away" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
