@@ -11,7 +11,7 @@ import termios
 import threading
 import time
 
-from box import at_end, broker_pid, events, expect, policy, run, run_python, run_sh, sandboxed_processes, sh, start, units, wait_for
+from box import at_end, broker_pid, events, expect, only, policy, run, run_python, run_sh, sandboxed_processes, sh, start, units, wait_for
 from test_tty import Terminal
 
 # What each program starts with. attempt() prints a line: the name, and the result or the errno's name.
@@ -260,6 +260,25 @@ attempt('then', lambda: resource.getrlimit(resource.RLIMIT_CORE))
     assert got["at-first"] == got["then"] == "did (1, 1)", got
     done = run_sh("python3 -c 'import ctypes; ctypes.string_at(0)'; ls /workspace /tmp | wc -w; kill -SEGV $$")
     assert done.status == 128 + 11 and done.out.split()[-1] == "2", done  # the two names that ls prints as headings
+
+
+@only("vm")  # the pattern is the whole kernel's
+def test_the_crash_handler_of_this_host_is_not_run():
+    pattern = pathlib.Path("/proc/sys/kernel/core_pattern")
+    at_end(pattern.write_text, pattern.read_text())
+    seen, handler = pathlib.Path("/var/tmp/agentbox-live-crashes"), pathlib.Path("/var/tmp/agentbox-live-handler")
+    handler.write_text(f"#!/bin/sh\necho $1 >>{seen}\ncat >/dev/null\n")
+    handler.chmod(0o755)
+    at_end(handler.unlink)
+    at_end(lambda: seen.unlink(missing_ok=True))
+    pattern.write_text(f"|{handler} %u")
+    subprocess.run(["prlimit", "--core=0", "sh", "-c", "kill -SEGV $$"], check=False)
+    wait_for("the handler's note of a crash outside", seen.exists)
+    run_sh("kill -SEGV $$")
+    run_sh("prlimit --core=0; ulimit -c 0; kill -SEGV $$")
+    run_python(PRELUDE + "call(302, 0, 4, struct.pack('QQ', 0, 0), 0); ctypes.string_at(0)", policy="strict")
+    time.sleep(1)
+    assert seen.read_text() == "0\n", seen.read_text()
 
 
 def test_a_crash_loop_writes_no_records():
