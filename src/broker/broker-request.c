@@ -234,7 +234,8 @@ static int read_options(sd_bus_message *m, Request *q, Error **reterr)
         while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
                 const char *name;
 
-                /* Or one could be repeated until the message, which is kept, is as large as the bus allows. */
+                /* Or one could be repeated until the message, which is kept, is as large as the bus allows.
+                 */
                 if (++n > N_OPTIONS)
                         return error_set(reterr, -E2BIG, "more options than there are");
 
@@ -283,7 +284,8 @@ static int check(Request *q, Error **reterr)
                 return error_set(reterr, -EINVAL, "no command was given");
         if (q->name && !run_name_is_valid(q->name))
                 return error_set(reterr, -EINVAL,
-                                "a run's name consists of 1 to %u letters, digits, \"_\" and \"-\", and begins with a letter or digit",
+                                "a run's name consists of 1 to %u letters, digits, \"_\" and \"-\", and "
+                                "begins with a letter or digit",
                                 NAME_LENGTH_MAX);
         if (q->cwd && (!*q->cwd || strlen(q->cwd) >= PATH_MAX - 256))
                 return error_set(reterr, -EINVAL, "the directory to start in is empty or too long");

@@ -298,6 +298,7 @@ void run_advance(Run *r)
                                         .host = &r->manager->host,
                                         .policy = r->policy,
                                         .context = &r->context,
+                                        .root = &r->root,
                                         .sent = &r->props,
                                         .attest = &r->attest,
                                         .peer = r->peer,

@@ -29,8 +29,9 @@ static Run *first_queued(const Manager *m)
         return first;
 }
 
-/* Not while PID 1 is away (it executes itself anew); and not more at once than can come up in time: what a start
- * costs is the work of the processors, and a hundred starts side by side would all run into their time limit. */
+/* Not while PID 1 is away (it executes itself anew); and not more at once than can come up in time: what a
+ * start costs is the work of the processors, and a hundred starts side by side would all run into their time
+ * limit. */
 static bool may_begin(const Manager *m)
 {
         unsigned n = 0;

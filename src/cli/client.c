@@ -111,8 +111,7 @@ static int append_byte_strings(sd_bus_message *m, char *const *l)
 {
         int r = sd_bus_message_open_container(m, 'a', "ay");
 
-        STRV_FOREACH(i, l)
-        {
+        STRV_FOREACH(i, l) {
                 if (r < 0)
                         return r;
                 r = sd_bus_message_append_array(m, 'y', *i, strlen(*i));

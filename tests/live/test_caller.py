@@ -19,6 +19,8 @@ from box import (OUTSIDER, RUNTIME, USER, agentbox, at_end, broker_pid, broker_r
 
 OTHER = "boxother"
 PROPERTIES = "org.freedesktop.DBus.Properties"
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+LIMIT_FILES = ("memory.max", "memory.limit_in_bytes", "memory.swap.max", "pids.max", "cpu.max", "cpu.cfs_quota_us", "devices.list")
 
 
 def as_user(name, function):
@@ -239,9 +241,9 @@ def test_malformed_requests_are_refused_and_survived():
     for values in (("Run", "s", "x"), ("GetRun", "u", 3), ("GetRun", ""), ("KillRun", "s", "x"), ("WaitRun", "as", ["x"]),
                    ("PrepareRun", "v", ("s", "x")), ("ListRuns", "s", "x"), ("Doctor", "b", True)):
         refusal(connection, *values)
-    flag = {"detach": ("s", "yes")}, {"tty": ("u", 1)}, {"cwd": ("v", ("s", "/"))}, {"name": ("as", ["a"])}, {"bogus": ("b", True)}, \
-        {"unit": ("s", "mount")}, {"term": ("s", "x;y")}, {"cwd": ("s", "")}, {"cwd": ("s", "x" * 5000)}
-    for options in flag:
+    for options in ({"detach": ("s", "yes")}, {"tty": ("u", 1)}, {"cwd": ("v", ("s", "/"))}, {"name": ("as", ["a"])},
+                    {"bogus": ("b", True)}, {"unit": ("s", "mount")}, {"term": ("s", "x;y")}, {"cwd": ("s", "")},
+                    {"cwd": ("s", "x" * 5000)}):
         assert refused_run(connection, options=options)[0] == "InvalidRequest", options
     often = bus.run_values(n_fds=0)
     error, text = refusal(connection, "Run", bus.RUN, *often[:4], _Repeated("detach", ("b", True), 10000), [])
@@ -363,7 +365,8 @@ def test_bus_grants_the_interface_and_nothing_else():
             else:
                 raise AssertionError(f"{path} {interface}.{member} was granted")
         try:
-            connection.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "RequestName", "su", "org.agentbox1", 4)
+            connection.call("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "RequestName", "su",
+                            "org.agentbox1", 4)
         except bus.BusError as e:
             assert e.name.endswith("AccessDenied"), e
         else:
@@ -504,8 +507,8 @@ def cgroup_of(pid):
     found = {}
     for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text(encoding="ascii").splitlines():
         controllers, path = line.split(":")[1:]
-        for place in [pathlib.Path("/sys/fs/cgroup") / c for c in controllers.split(",") if c] or [pathlib.Path("/sys/fs/cgroup")]:
-            for name in ("memory.max", "memory.limit_in_bytes", "memory.swap.max", "pids.max", "cpu.max", "cpu.cfs_quota_us", "devices.list"):
+        for place in [CGROUPS / c for c in controllers.split(",") if c] or [CGROUPS]:
+            for name in LIMIT_FILES:
                 file = place / path.lstrip("/") / name
                 if file.exists():
                     found[str(file)] = file.read_text(encoding="ascii")
@@ -516,7 +519,8 @@ def cgroup_of(pid):
 @within(120)
 def test_limits_survive_a_reload():
     """Whatever is installed on a host makes PID 1 read the units' files again; nothing may come loose by that."""
-    kept = "DynamicUser,MemoryMax,MemorySwapMax,TasksMax,CPUQuotaPerSecUSec,RuntimeMaxUSec,DevicePolicy,DeviceAllow,IPAddressDeny,IPEgressFilterPath,LoadState"
+    kept = "DynamicUser,MemoryMax,MemorySwapMax,TasksMax,CPUQuotaPerSecUSec,RuntimeMaxUSec,DevicePolicy,DeviceAllow,IPAddressDeny," \
+           "IPEgressFilterPath,LoadState"
     client = start("/bin/sh", "-c", "echo ready; sleep 100", options=["--timeout", "8s"])
     assert client.stdout.readline() == b"ready\n"
     facts = newest_run()
