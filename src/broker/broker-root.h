@@ -9,14 +9,24 @@
 /* The run's root: a skeleton of directories and links below RUNTIME_DIR/ID/root (host tmpfs, owned by root,
  * 0755), filled by binds of the unit; and the synthetic files of /etc. */
 
+/* A directory or file of the host that the run sees, and which one it was when the root was made. */
+typedef struct RootBind {
+        char *source, *destination; /* absolute; source without links */
+        dev_t device;
+        ino_t inode;
+} RootBind;
+
 typedef struct RunRoot {
         char *directory; /* RUNTIME_DIR/ID/root */
-        char **binds;    /* "SRC:DEST" for UnitContext.extra_binds */
+        RootBind *shown; /* /usr among them; no destination twice */
+        size_t n_shown;
+        char **binds; /* the same as "SRC:DEST", for UnitContext.extra_binds */
 } RunRoot;
 void run_root_done(RunRoot *r);
 
 /* dir_fd: RUNTIME_DIR/ID, made by the caller. Everything but passwd and group, which need the uid.
- * -EOPNOTSUPP: Root= is something else than host-usr or a directory. */
+ * Refuses a directory of Root= that others than root could change, and an Expose= that leads where nothing
+ * may be exposed. -EOPNOTSUPP: Root= is something else than host-usr or a directory. */
 int run_root_create(int dir_fd, const char *dir_path, const Policy *p, RunRoot *ret, Error **reterr);
 /* Once the uid is known, before the RunSpec is sent: writes /etc/passwd and /etc/group naming it "agent". */
 int run_root_write_identity(const RunRoot *r, uid_t uid, gid_t gid, const Policy *p, Error **reterr);

@@ -99,6 +99,7 @@ const VerifyRow verify_rows[] = {
         ROW("loopback-filter", verify_loopback_filter, "no packet of it passes any interface but loopback",
                         .applies = egress_is_filtered),
         ROW("mounts", verify_mounts, "nothing is mounted but what the policy names"),
+        ROW("exposed", verify_exposed, "what it sees of the host's files is what the policy names"),
         ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written"),
         ROW("workspace", verify_workspace, "the workspace has its size and is writable"),
         ROW("tmp", verify_tmp, "/tmp and /var/tmp are its own and have their size"),

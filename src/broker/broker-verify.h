@@ -6,6 +6,7 @@
 #include <systemd/sd-bus.h>
 
 #include "base/buf.h"
+#include "broker/broker-root.h"
 #include "policy/policy.h"
 #include "policy/unit-props.h"
 #include "wire/attest.h"
@@ -42,6 +43,7 @@ typedef struct VerifyInput {
         const HostFacts *host;
         const Policy *policy;
         const UnitContext *context;
+        const RunRoot *root;        /* scope: NULL */
         const UnitProps *sent;      /* the properties of the StartTransientUnit call */
         const Attest *attest;       /* scope: as well, the shim attests there too */
         struct ucred peer;          /* of the attestation's sender, from the kernel (SCM_CREDENTIALS) */

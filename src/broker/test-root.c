@@ -115,6 +115,66 @@ static void test_skeleton(void **state)
         place_done(&place);
 }
 
+static int create_fails(Place *place, const char *const *settings, const char *wanted)
+{
+        _cleanup_policy_ Policy *p = policy_of(settings);
+        _cleanup_error_ Error *e = NULL;
+        int r = run_root_create(place->fd, place->directory, p, &place->root, &e);
+
+        if (r >= 0 || !strstr(error_message(e, r), wanted))
+                fail_msg("expected \"%s\", got %i: %s", wanted, r, r < 0 ? error_message(e, r) : "success");
+        (void) run_root_remove(place->fd, "root", NULL);
+        return r;
+}
+
+static const RootBind *shown_at(const Place *p, const char *destination)
+{
+        for (size_t i = 0; i < p->root.n_shown; i++)
+                if (streq(p->root.shown[i].destination, destination))
+                        return p->root.shown + i;
+        return NULL;
+}
+
+/* A tree that somebody else could change, is a file, or is no tree. */
+static void test_other_root_refused(void **state)
+{
+        char setting[128];
+        const char *const settings[] = { setting, NULL };
+        Place place, tree;
+
+        place_init(&place);
+        place_init(&tree);
+        /* /tmp is everybody's, and where the tests are root, the first part that is wrong. */
+        snprintf(setting, sizeof(setting), "Files.Root=%s", tree.directory);
+        assert_int_equal(create_fails(&place, settings, "/tmp can be written by others than root"), -EPERM);
+        snprintf(setting, sizeof(setting), "Files.Root=/nonexistent/tree");
+        assert_int_equal(create_fails(&place, settings, "/nonexistent: No such file"), -ENOENT);
+        snprintf(setting, sizeof(setting), "Files.Root=/etc/passwd");
+        assert_int_equal(create_fails(&place, settings, "disk images are not supported"), -EOPNOTSUPP);
+        snprintf(setting, sizeof(setting), "Files.Root=/proc/self/root");
+        assert_int_equal(create_fails(&place, settings, "is a symbolic link"), -ELOOP);
+        place_done(&tree);
+        place_done(&place);
+}
+
+/* Where a link leads is a matter for the live tests: a policy cannot name what a test may write. */
+static void test_expose(void **state)
+{
+        static const char *const good[] = { "Files.Expose=/usr/share", NULL }, *const absent[] = {
+                "Files.Expose=/opt/agentbox-test-absent", NULL
+        };
+        _cleanup_policy_ Policy *p = policy_of(good);
+        Place place;
+
+        place_init(&place);
+        assert_int_equal(create_fails(&place, absent, "Expose=/opt/agentbox-test-absent: No such file"),
+                        -ENOENT);
+        create(&place, p);
+        assert_string_equal(shown_at(&place, "/usr/share")->source, "/usr/share");
+        assert_string_equal(shown_at(&place, "/usr")->source, "/usr");
+        place_done(&place);
+}
+
 /* The names that the trick with the links rests on: behind the path that they lead to. */
 static void test_links_sort_behind(void **state)
 {
@@ -207,6 +267,8 @@ int main(void)
 {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_skeleton),
+                cmocka_unit_test(test_other_root_refused),
+                cmocka_unit_test(test_expose),
                 cmocka_unit_test(test_links_sort_behind),
                 cmocka_unit_test(test_identity),
                 cmocka_unit_test(test_no_network),

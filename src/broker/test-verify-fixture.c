@@ -254,6 +254,23 @@ static void good_proc(Fixture *f)
         }
 }
 
+/* The run's root has one thing to be seen. */
+static void good_root(Fixture *f)
+{
+        struct stat st;
+        char path[512];
+
+        fixture_write(f, "proc/4711/root/usr/bin/true", "");
+        make_path(f, "proc/4711/root/usr", path);
+        assert_int_equal(stat(path, &st), 0);
+        f->root.shown = calloc(1, sizeof(RootBind));
+        assert_non_null(f->root.shown);
+        f->root.n_shown = 1;
+        f->root.shown[0] = (RootBind){
+                .source = strdup("/usr"), .destination = strdup("/usr"), .device = st.st_dev, .inode = st.st_ino
+        };
+}
+
 /* ---- what PID 1 says */
 
 static void copy_sent(Fixture *f)
@@ -454,6 +471,7 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
         good_probes(f);
         good_limits(f);
         good_proc(f);
+        good_root(f);
         if (v2)
                 v2_files(f);
         else
@@ -462,6 +480,7 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
                 .host = &f->host,
                 .policy = f->policy,
                 .context = &f->context,
+                .root = &f->root,
                 .sent = &f->sent,
                 .attest = &f->attest,
                 .peer = { .pid = PID, .uid = UID, .gid = UID },
@@ -480,6 +499,7 @@ void fixture_done(Fixture *f)
         free((char *) f->host.proc);
         host_facts_done(&f->host);
         attest_done(&f->attest);
+        run_root_done(&f->root);
         unit_props_done(&f->sent);
         unit_props_done(&f->answer);
         strv_free(f->extra);

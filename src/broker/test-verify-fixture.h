@@ -16,6 +16,7 @@ typedef struct Fixture {
         HostFacts host;
         Policy *policy;
         UnitContext context;
+        RunRoot root;
         UnitProps sent;
         UnitProps answer; /* what PID 1 will say, beside what is in extra */
         char **extra;     /* "NAME=VALUE": properties of type s */

@@ -125,6 +125,10 @@ DO(mount_suid, mount_add(f, "300 204 0:43 /usr /usr ro,relatime - ext4 /dev/vda 
 DO(mount_exposed, mount_add(f, "300 204 0:43 /root /srv ro,nosuid,relatime - ext4 /dev/vda rw"))
 DO(mount_tmp_bind, mount_add(f, "300 204 0:43 /tmp/x /tmp rw,nosuid,nodev - tmpfs tmpfs rw"))
 DO(mount_broken_line, mount_add(f, "300 204"))
+DO(exposed_other, f->root.shown[0].inode++)
+DO(exposed_elsewhere, f->root.shown[0].device++)
+DO(exposed_gone, fixture_replace(&f->root.shown[0].destination, "/opt"))
+DO(exposed_nothing, run_root_done(&f->root))
 DO(mount_none, fixture_replace(&f->attest.mountinfo, ""))
 ATTEST(root_writable, a->fs[ATTEST_FS_ROOT].flags = ST_NOSUID)
 ATTEST(usr_suid, a->fs[ATTEST_FS_USR].flags = ST_RDONLY)
@@ -346,6 +350,8 @@ static const Break breaks[] = {
         B("mounts", mount_home), B("mounts", mount_usr), B("mounts", mount_suid),
         B("mounts", mount_exposed), B("mounts", mount_tmp_bind), B("mounts", mount_broken_line),
         B("mounts", mount_none),
+        B("exposed", exposed_other), B("exposed", exposed_elsewhere), B("exposed", exposed_gone),
+        B("exposed", exposed_nothing),
         B("read-only", root_writable), B("read-only", usr_suid), B("read-only", etc_absent),
         B("read-only", root_written), B("read-only", usr_written), B("read-only", etc_written),
         B("workspace", workspace_big), B("workspace", workspace_unlimited),

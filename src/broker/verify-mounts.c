@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
+#include <sys/stat.h>
 
 #include "base/escape.h"
+#include "broker/root-source.h"
 #include "broker/verify.h"
 
 /* The mount table of the run, line by line, against what may be there. See proc_pid_mountinfo(5). */
@@ -214,4 +219,34 @@ int verify_mounts(const VerifyInput *in, Buf *why)
         if (r < 0)
                 return r;
         return n > 0 ? verdict : broken(why, "no mounts reported");
+}
+
+/* PID 1 follows a path by itself, when it mounts: by then somebody may have put a link there. */
+int verify_exposed(const VerifyInput *in, Buf *why)
+{
+        _cleanup_close_ int root_fd = -1;
+        char path[PATH_MAX];
+        int r = 0;
+
+        snprintf(path, sizeof(path), "%s/%i/root", in->host->proc ? in->host->proc : "/proc",
+                        (int) in->peer.pid);
+        root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        if (root_fd < 0)
+                return -errno;
+        if (in->root->n_shown == 0)
+                return broken(why, "nothing was to be exposed, not even programs");
+        for (size_t i = 0; i < in->root->n_shown; i++) {
+                const RootBind *b = in->root->shown + i;
+                _cleanup_close_ int fd = open_resolved(
+                                root_fd, b->destination, O_PATH, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS);
+                struct stat st;
+
+                if (fd < 0)
+                        r = broken(why, "%s is not there: %s", b->destination, strerror(-fd));
+                else if (fstat(fd, &st) < 0)
+                        return -errno;
+                else if (st.st_dev != b->device || st.st_ino != b->inode)
+                        r = broken(why, "%s shows something else than %s", b->destination, b->source);
+        }
+        return r;
 }

@@ -36,6 +36,7 @@ int verify_host_services(const VerifyInput *in, Buf *why);
 
 /* verify-mounts.c */
 int verify_mounts(const VerifyInput *in, Buf *why);
+int verify_exposed(const VerifyInput *in, Buf *why);
 /* The mount options and super block options of the topmost mount on path, newly allocated; -ENOENT. */
 int mountinfo_find(const char *mountinfo, const char *path, char **ret_type, char **ret_options,
                 char **ret_super);

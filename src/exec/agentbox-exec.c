@@ -25,7 +25,8 @@
  *                environment (it only reports that); speak to anybody but the broker; leave a process, a
  *                file, a descriptor or a mapping behind
  *
- * Stages: attest, receive, stdio, tty, cwd, limits, capabilities, landlock, seccomp, execve (enum ExecStage). The
+ * Stages: attest, receive, stdio, tty, cwd, limits, capabilities, landlock, seccomp, execve (enum
+ * ExecStage). The
  * first that fails sends one ExecFailure and ends the process. The closing of "executed" without such a
  * message means that the workload runs.
  */

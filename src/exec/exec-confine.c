@@ -15,8 +15,8 @@
                         SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |                          \
                         SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
 
-/* Of queued signals and POSIX timers, for the run as a whole. What the unit gave is what all runs share: a user
- * namespace takes the limit of its maker as that of all namespaces beside it. */
+/* Of queued signals and POSIX timers, for the run as a whole. What the unit gave is what all runs share: a
+ * user namespace takes the limit of its maker as that of all namespaces beside it. */
 #define SIGPENDING_MAX 256
 
 static void cap_freep(cap_t *c)

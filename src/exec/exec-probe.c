@@ -22,8 +22,8 @@
 #define PORT_DISCARD 9
 #define PROBE_KILLED EPERM
 
-/* ---- packets: by UDP, where a filter's refusal is the answer of the call itself. A refused connection attempt
- * of TCP is silence to wait for. ---- */
+/* ---- packets: by UDP, where a filter's refusal is the answer of the call itself. A refused connection
+ * attempt of TCP is silence to wait for. ---- */
 
 static struct sockaddr_in address(uint32_t host, uint16_t port)
 {
@@ -43,7 +43,8 @@ static int probe_socket(void)
 /* What the call itself says. */
 static int32_t send_byte(int fd, const struct sockaddr_in *to)
 {
-        return connect(fd, (const struct sockaddr *) to, sizeof(*to)) < 0 || send(fd, "", 1, MSG_NOSIGNAL) < 0
+        return connect(fd, (const struct sockaddr *) to, sizeof(*to)) < 0 ||
+                                               send(fd, "", 1, MSG_NOSIGNAL) < 0
                                ? errno
                                : 0;
 }
@@ -59,8 +60,8 @@ static int32_t receive_byte(int fd)
         return recv(fd, &byte, sizeof(byte), 0) < 0 ? errno : 0;
 }
 
-/* Whether the routes turn this socket's packets back to this very network: whether they come from the loopback
- * interface's address. */
+/* Whether the routes turn this socket's packets back to this very network: whether they come from the
+ * loopback interface's address. */
 static bool turns_back(int fd)
 {
         struct ifreq interfaces[64];
@@ -80,8 +81,8 @@ static bool turns_back(int fd)
         return false;
 }
 
-/* A packet that leaves has done what it should not, and no answer to it is waited for; one that is turned back is
- * refused there, or taken. */
+/* A packet that leaves has done what it should not, and no answer to it is waited for; one that is turned
+ * back is refused there, or taken. */
 static int32_t probe_send(uint32_t host)
 {
         const struct sockaddr_in to = address(host, PORT_DISCARD);

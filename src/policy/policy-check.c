@@ -37,30 +37,17 @@ static bool is_default(const Policy *p, PolicyKey key)
         return same;
 }
 
-static bool is_host_usr_or_tree(const Policy *p)
-{
-        const char *root = policy_string(p, FILES_ROOT);
-
-        return streq(root, "host-usr") || streq(root, "/");
-}
-
 /* NULL where the key, as it is set, has force in a service of this version; else why not. */
 static const char *without_force(const Policy *p, PolicyKey key)
 {
         const char *pending = policy_keys[key].pending;
 
-        switch (key) {
-        case FILES_ROOT:
-                return is_host_usr_or_tree(p) ? NULL : pending;
-        case NETWORK_ALLOW:
-                STRV_FOREACH(i, policy_list(p, key))
-                        if (**i == '@')
-                                return "the set is missing";
-                return policy_is_set(p, key) && policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED ? pending
-                                                                                                 : NULL;
-        default:
+        if (key != NETWORK_ALLOW)
                 return is_default(p, key) ? NULL : pending;
-        }
+        STRV_FOREACH(i, policy_list(p, key))
+                if (**i == '@')
+                        return "the set is missing";
+        return policy_is_set(p, key) && policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED ? pending : NULL;
 }
 
 /* NULL where a scope can carry the key as it is set; else why not. */

@@ -65,18 +65,20 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Files", .name = "Root", .type = POLICY_TYPE_STRING,
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
                 .fallback = "host-usr", .max = 4095, .check = policy_check_root, .syntax = "host-usr|PATH",
-                .pending = "a directory or disk image as root is not part of this version; there is host-usr",
                 .doc = "What the workload sees as its file tree. host-usr: an empty root with the host's "
                        "programs and libraries (/usr and its usual links), the loader's cache, CA "
                        "certificates and time zones, read-only, and a synthetic /etc. A path: a directory "
-                       "or disk image. \"/\" stands for the host's own tree, without any wall of files: "
+                       "with the file tree of another system, of which the workload sees usr, bin, sbin, "
+                       "lib and the like as it sees the host's otherwise; nobody but root may be able to "
+                       "change it. A disk image is not supported in this version. \"/\" stands for the host's own tree, without any wall of files: "
                        "for --unit=scope alone, which can have no other.",
         },
         [FILES_EXPOSE] = {
                 .section = "Files", .name = "Expose", .type = POLICY_TYPE_LIST,
                 .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
                 .by = POLICY_BY_SERVICE, .max = 4095, .check = policy_check_expose, .syntax = "PATH...",
-                .doc = "Paths of the host that the workload may read besides what Root= brings. Never "
+                .doc = "Paths of the host that the workload may read besides what Root= brings. A symbolic link "
+                       "shows what it leads to. Never "
                        "writable; but a socket beneath such a path can be connected to. Paths that hold "
                        "secrets or the host's own sockets, and their parents, are refused.",
         },

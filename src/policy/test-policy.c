@@ -276,11 +276,11 @@ static void test_enforceable(void **state)
                 { "[Network]\nAllow=tls example.org\n", "Network.Allow=tls example.org" },
                 { "[Files]\nCopyOutSize=1M\n", "Files.CopyOutSize=1M" },
                 { "[Files]\nCopyOutFiles=1\n", "Files.CopyOutFiles=1" },
-                { "[Files]\nRoot=/srv/image\n", "Files.Root=/srv/image" },
                 { "[Files]\nRoot=/\n", "Files.Root=/" },
                 { "[Audit]\nDeniedSyscalls=no\n", "Audit.DeniedSyscalls=no" },
         };
         _cleanup_policy_ Policy *none = parsed("[Network]\nEgress=none\nAllow=tls example.org\n");
+        _cleanup_policy_ Policy *tree = parsed("[Files]\nRoot=/srv/tree\n");
         _cleanup_policy_ Policy *same = parsed("[Files]\nCopyOutSize=256M\n[Audit]\nDeniedSyscalls=yes\n");
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -292,6 +292,7 @@ static void test_enforceable(void **state)
                         fail_msg("%s: %s", rows[i][0], e->message);
         }
         assert_int_equal(policy_check_enforceable(none, false, NULL), 0);
+        assert_int_equal(policy_check_enforceable(tree, false, NULL), 0);
         assert_int_equal(policy_check_enforceable(same, false, NULL), 0);
 }
 

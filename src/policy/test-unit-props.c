@@ -193,7 +193,7 @@ static void test_files(void **state)
         make(&c, settings, &p);
         check_line(&p, "ExecStart", "ExecStart=/usr/lib/agentbox/agentbox-exec /srv/w probe");
         check_line(&p, "BindReadOnlyPaths",
-                        "BindReadOnlyPaths=/usr:/usr /opt/a:/opt/a /etc/ssl/certs:/etc/ssl/certs");
+                        "BindReadOnlyPaths=/etc/ssl/certs:/etc/ssl/certs /x:/opt/a /usr:/usr");
         check_line(&p, "TemporaryFileSystem",
                         "TemporaryFileSystem=/srv/w:mode=0777,size=1048576,nr_inodes=100,nosuid,nodev "
                         "/var/zz-tmp:mode=1777,size=2097152,nr_inodes=100,nosuid,nodev "
@@ -201,6 +201,19 @@ static void test_files(void **state)
                         "/dev/shm:mode=1777,size=4194304,nr_inodes=100,nosuid,nodev "
                         "/run:mode=0755,size=64k,nr_inodes=8,nosuid,nodev,noexec,ro "
                         "/dev/pts:mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro");
+}
+
+/* Where the root is another system's tree, the shim is not in it. */
+static void test_other_root(void **state)
+{
+        static const char *const settings[] = { "Files.Root=/srv/tree", "Files.Expose=/opt/a", NULL };
+        _cleanup_(unit_props_done) UnitProps p = {};
+
+        make(&context, settings, &p);
+        check_line(&p, "ExecStart", "ExecStart=/.agentbox-exec /workspace");
+        check_line(&p, "BindReadOnlyPaths",
+                        "BindReadOnlyPaths=/srv/tree/usr:/usr "
+                        "/usr/lib/agentbox/agentbox-exec:/.agentbox-exec /opt/a:/opt/a");
 }
 
 static void test_scope(void **state)
@@ -264,6 +277,7 @@ int main(void)
                 cmocka_unit_test(test_network_namespace_is_needed),
                 cmocka_unit_test(test_strict),
                 cmocka_unit_test(test_files),
+                cmocka_unit_test(test_other_root),
                 cmocka_unit_test(test_scope),
                 cmocka_unit_test(test_quoting),
                 cmocka_unit_test(test_text),

@@ -86,12 +86,13 @@ static int fill_root(const Policy *p, const UnitContext *c, UnitProp *q, Error *
 
 static int fill_exec(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
 {
+        const char *path = root_is_host(p) ? c->shim_path : UNIT_SHIM_PATH;
         int r;
 
-        q->s = strdup(c->shim_path);
+        q->s = strdup(path);
         if (!q->s)
                 return error_set(reterr, -ENOMEM, "out of memory");
-        r = list_add(&q->l, c->shim_path, reterr);
+        r = list_add(&q->l, path, reterr);
         if (r < 0)
                 return r;
         r = list_add(&q->l, policy_string(p, FILES_WORKSPACE), reterr);
@@ -100,7 +101,7 @@ static int fill_exec(const Policy *p, const UnitContext *c, UnitProp *q, Error *
         return r < 0 ? r : 1;
 }
 
-/* A pair, unless the destination is there already: Expose= may name what the root brings along. */
+/* A pair, unless the destination is there already. */
 static int binds_add(UnitProp *q, const char *source, const char *destination, Error **reterr)
 {
         int r;
@@ -112,37 +113,44 @@ static int binds_add(UnitProp *q, const char *source, const char *destination, E
         return r < 0 ? r : list_add(&q->l, destination, reterr);
 }
 
+/* "SRC:DEST" */
+static int binds_add_text(UnitProp *q, const char *text, Error **reterr)
+{
+        const char *colon = strchr(text, ':');
+        _cleanup_free_ char *source = NULL;
+
+        if (!colon)
+                return error_set(reterr, -EINVAL, "bind without a destination: %s", text);
+        source = strndup(text, (size_t) (colon - text));
+        if (!source)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        return binds_add(q, source, colon + 1, reterr);
+}
+
+/* What the root brings along comes first: it knows where the paths of the policy really lead. */
 static int fill_binds(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
 {
         _cleanup_free_ char *usr = NULL;
-        int r;
+        int r = 0;
 
+        STRV_FOREACH(i, c->extra_binds) {
+                r = binds_add_text(q, *i, reterr);
+                if (r < 0)
+                        return r;
+        }
         if (asprintf(&usr, "%s/usr", root_is_host(p) ? "" : policy_string(p, FILES_ROOT)) < 0) {
                 usr = NULL;
                 return error_set(reterr, -ENOMEM, "out of memory");
         }
         r = binds_add(q, usr, "/usr", reterr);
-        if (r < 0)
-                return r;
+        if (r >= 0 && !root_is_host(p))
+                r = binds_add(q, c->shim_path, UNIT_SHIM_PATH, reterr);
         STRV_FOREACH(i, policy_list(p, FILES_EXPOSE)) {
+                if (r < 0)
+                        return r;
                 r = binds_add(q, *i, *i, reterr);
-                if (r < 0)
-                        return r;
         }
-        STRV_FOREACH(i, c->extra_binds) {
-                const char *colon = strchr(*i, ':');
-                _cleanup_free_ char *source = NULL;
-
-                if (!colon)
-                        return error_set(reterr, -EINVAL, "bind without a destination: %s", *i);
-                source = strndup(*i, (size_t) (colon - *i));
-                if (!source)
-                        return error_set(reterr, -ENOMEM, "out of memory");
-                r = binds_add(q, source, colon + 1, reterr);
-                if (r < 0)
-                        return r;
-        }
-        return 1;
+        return r < 0 ? r : 1;
 }
 
 static int tmpfs_add(UnitProp *q, const char *path, unsigned mode, uint64_t size, uint64_t inodes, bool exec,

@@ -18,7 +18,7 @@ typedef struct UnitContext {
         const char *description;
         const char *slice;          /* the run's own: what it used can be read there when the unit is gone */
         const char *root_directory; /* the run's root skeleton (Root=host-usr) */
-        const char *shim_path;      /* path inside the root of agentbox-exec */
+        const char *shim_path;      /* of agentbox-exec on the host, and in the root where that is the host's */
         /* Name of an abstract unix socket that the broker listens on while the shim attests (without the
          * leading NUL; [a-z0-9-]): argv[2] of the shim, which must not reach it from a private network.
          * NULL: not tried. */
@@ -109,3 +109,7 @@ int unit_props_text_for_key(const UnitProps *p, PolicyKey key, char ***ret);
  * sorts behind /var/tmp replaces what PrivateTmp= mounted. Promise "tmp" checks the outcome. */
 #define UNIT_TMP_LINK "/var/zz-tmp"
 #define UNIT_VAR_TMP_LINK "/var/zz-var-tmp"
+
+/* Where the shim is in a root of another tree: not beneath /usr, which is that tree's. An empty file to mount it on
+ * is made by whoever makes the root. */
+#define UNIT_SHIM_PATH "/.agentbox-exec"

@@ -2,9 +2,13 @@
 """agentbox policy, doctor, help: what a person and a script see."""
 import json
 import os
+import pathlib
+import re
+import shutil
+import subprocess
 
 import box
-from box import agentbox, expect, policy, run, sh, write_file
+from box import agentbox, expect, policy, run, sh, within, write_file
 
 SHIPPED = ("default", "offline", "python", "node", "build", "strict")
 
@@ -114,6 +118,151 @@ def test_expose():
     policy("live-expose", "[Files]\nExpose=/srv/live-data\n")
     done = expect(run("/bin/sh", "-c", "cat /srv/live-data/f; echo x >/srv/live-data/f; ls /srv", policy="live-expose"))
     assert done.out.startswith("exposed\n") and done.out.split()[-1] == "live-data" and "Read-only" in done.err, done
+
+
+# --- Root= a directory
+
+def tiny_root(where="/srv/live-tree"):
+    """Another system: one static program, no loader, no libraries, and an /etc that must not shine through."""
+    root = pathlib.Path(where)
+    box.at_end(shutil.rmtree, root)
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "etc/ssl/certs").mkdir(parents=True)
+    (root / "sbin").mkdir()
+    shutil.copy("/bin/busybox", root / "usr/bin/busybox")
+    shutil.copy("/bin/busybox", root / "sbin/busybox-there")
+    for name in ("sh", "cat", "ls", "id", "touch", "test", "echo", "readlink"):
+        (root / "usr/bin" / name).symlink_to("busybox")
+    (root / "bin").symlink_to("usr/bin")
+    (root / "etc/os-release").write_text("ID=tiny\n")
+    (root / "etc/passwd").write_text("evil:x:0:0::/:/bin/sh\n")
+    (root / "etc/shadow").write_text("secret\n")
+    (root / "etc/ssl/certs/ca.pem").write_text("certificate\n")
+    return root
+
+
+def test_another_root():
+    root = tiny_root()
+    policy("live-tree", f"[Files]\nRoot={root}\n")
+    before = sorted(str(p) for p in root.rglob("*"))
+    done = expect(run("/bin/sh", "-c", "cat /etc/os-release /etc/ssl/certs/ca.pem; id -un; ls /usr/bin; ls -a /; test -e /sbin/busybox-there && echo sbin; "
+                      "cat /etc/shadow /etc/passwd; touch /usr/x /etc/x /sbin/x /x; echo mine >/workspace/f; cat /workspace/f; ls /usr/lib", policy="live-tree"), 1)
+    words = done.out.split()
+    assert "ID=tiny" in words and "certificate" in words and "agent" in words and "sbin" in words and "mine" in words, done
+    assert "secret" not in words and "evil" not in done.out and "python3" not in words, done
+    assert done.err.count("Read-only file system") == 4 and "ls: /usr/lib" in done.err, done
+    assert sorted(str(p) for p in root.rglob("*")) == before, "the tree was written to"
+    assert "exposed" in done.result["verified"] and "read-only" in done.result["verified"], done.result
+    for name in ("strict", "jit", "build"):
+        policy("live-tree", f"[Files]\nRoot={root}\n[Syscalls]\nProfile={name}\n")
+        expect(run("/bin/echo", "ran", policy="live-tree"), out="^ran$")
+
+
+def test_another_root_shows_the_hosts_files_where_it_has_a_place():
+    root = tiny_root()
+    os.makedirs("/srv/live-data", exist_ok=True)
+    box.at_end(shutil.rmtree, "/srv/live-data")
+    write_file("/srv/live-data/f", "exposed\n")
+    policy("live-tree", f"[Files]\nRoot={root}\nExpose=/srv/live-data /etc/ssl/certs\n")
+    expect(run("/bin/cat", "/srv/live-data/f", policy="live-tree"), out="^exposed$")
+    policy("live-tree", f"[Files]\nRoot={root}\nExpose=/usr/share/zoneinfo\n")
+    expect(run("/bin/true", policy="live-tree"), 125, err="no place for it")
+    assert not (root / "usr/share").exists()
+
+
+def test_another_root_that_others_could_change():
+    root = tiny_root()
+    policy("live-tree", f"[Files]\nRoot={root}\n")
+
+    def refused(pattern):
+        done = expect(run("/bin/true", policy="live-tree"), 125, err=pattern)
+        assert f"Root={root}" in done.err, done
+
+    for path in (root, root / "usr", root / "etc/ssl/certs", root / "sbin"):
+        for change, undo in ((lambda: os.chown(path, 65534, 0), lambda: os.chown(path, 0, 0)),
+                             (lambda: os.chmod(path, 0o777), lambda: os.chmod(path, 0o755)),
+                             (lambda: os.chmod(path, 0o775), lambda: os.chmod(path, 0o755))):
+            change()
+            refused(re.escape(str(path)))
+            undo()
+    # out of the tree by a link: into the tree's own root, where there is nothing
+    shutil.rmtree(root / "etc/ssl/certs")
+    (root / "etc/ssl/certs").symlink_to("/root")
+    box.write_file("/root/live-secret", "secret\n")
+    done = run("/bin/sh", "-c", "ls -R /etc/ssl /root", policy="live-tree")
+    assert "live-secret" not in done.out, done
+    (root / "sbin/busybox-there").unlink()
+    (root / "sbin").rmdir()
+    (root / "sbin").symlink_to("../../root")
+    done = run("/bin/ls", "/sbin/", policy="live-tree")
+    assert done.status == 1 and "live-secret" not in done.out, done
+    (root / "usr").rename(root / "usr2")
+    (root / "usr").symlink_to("/usr")
+    done = run("/bin/true", policy="live-tree")
+    assert done.status == 125 and "no directory usr" in done.err, done
+
+
+def test_another_root_by_a_link_or_an_image():
+    root = tiny_root()
+    os.symlink(root, "/srv/live-link")
+    box.at_end(os.unlink, "/srv/live-link")
+    write_file("/srv/live-image.raw", "x")
+    for path, pattern in (("/srv/live-link", "symbolic link"), ("/srv/live-image.raw", "disk images are not supported"),
+                          ("/srv/live-absent", "No such file"), ("/proc/self/root", "symbolic link"), ("/etc/ssl", "no directory usr")):
+        policy("live-tree", f"[Files]\nRoot={path}\n")
+        expect(run("/bin/true", policy="live-tree"), 125, err=pattern)
+
+
+# --- Expose=
+
+def test_expose_follows_no_link_to_a_secret():
+    box.write_file("/root/live-secret", "secret\n")
+    links = {"/srv/live-a": "/root", "/srv/live-b": "/root/live-secret", "/srv/live-c": "/srv/live-a", "/srv/live-d": "/etc/shadow",
+             "/srv/live-e": "/run/dbus", "/srv/live-f": "/proc/self/root/etc/ssh", "/srv/live-g": "/"}
+    for link, target in links.items():
+        os.symlink(target, link)
+        box.at_end(os.unlink, link)
+    for link in links:
+        policy("live-expose", f"[Files]\nExpose={link}\n")
+        done = expect(run("/bin/ls", "-R", link, policy="live-expose"), 125, err=f"Expose={link}")
+        assert "secret" not in done.out, done
+    policy("live-expose", "[Files]\nExpose=/srv/live-absent\n")
+    expect(run("/bin/true", policy="live-expose"), 125, err="Expose=/srv/live-absent: No such file")
+
+
+def test_expose_shows_what_a_good_link_leads_to():
+    os.makedirs("/srv/live-data", exist_ok=True)
+    box.at_end(shutil.rmtree, "/srv/live-data")
+    write_file("/srv/live-data/f", "exposed\n")
+    os.symlink("live-data", "/srv/live-link")
+    box.at_end(os.unlink, "/srv/live-link")
+    policy("live-expose", "[Files]\nExpose=/srv/live-link /srv/live-data/f\n")
+    expect(run("/bin/cat", "/srv/live-link/f", "/srv/live-data/f", policy="live-expose"), out="^exposed\nexposed\n$")
+
+
+@within(120)
+def test_expose_swapped_under_the_broker():
+    """Somebody who owns the directory turns a path into a link between the broker's look and PID 1's mount."""
+    box.write_file("/root/live-secret", "secret\n")
+    os.makedirs("/srv/live-mine/a", exist_ok=True)
+    box.at_end(shutil.rmtree, "/srv/live-mine")
+    swapper = subprocess.Popen(["python3", "-c", r"""
+import os
+os.chdir('/srv/live-mine')
+os.symlink('/root', 'link')
+while True:
+    os.rename('a', 'b'); os.rename('link', 'a'); os.rename('a', 'link'); os.rename('b', 'a')
+"""])
+    box.at_end(swapper.wait)
+    box.at_end(swapper.kill)
+    policy("live-expose", "[Files]\nExpose=/srv/live-mine/a\n")
+    seen = set()
+    for _ in range(40):
+        done = run("/bin/ls", "-A", "/srv/live-mine/a", policy="live-expose")
+        seen.add((done.status, re.sub(r".*: ", "", done.err.strip())[-60:]))
+        assert "live-secret" not in done.out, done
+        assert done.status in (0, 125), done
+    assert any(status == 0 for status, _ in seen), seen
 
 
 def test_scope_names_what_it_cannot_carry():
