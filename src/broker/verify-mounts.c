@@ -159,6 +159,7 @@ static const struct {
         { "/proc/sys/fs/binfmt_misc", "autofs", false },
         { "/run", NULL, false },
         { "/run/systemd/incoming", NULL, false },
+        { "/run/host", NULL, false },
         { "/run/host/.os-release-stage", NULL,
                         false }, /* 255 and later: the host's os-release, which /usr shows anyhow */
         { "/run/user", NULL, false },

@@ -468,6 +468,12 @@ int filter_compile(const FilterSpec *spec, struct sock_filter **ret, size_t *ret
         return filter_compile_for(spec, seccomp_arch_native(), ret, ret_n, reterr);
 }
 
+/* PID 1 asks the same library, ignores what that does not know, and says so in the journal each time. */
+static bool systemd_knows(const char *call)
+{
+        return seccomp_syscall_resolve_name(call) != __NR_SCMP_ERROR;
+}
+
 int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reterr)
 {
         _cleanup_strv_ char **list = NULL;
@@ -480,10 +486,11 @@ int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reter
          * workload may. */
         for (const char *const *call = filter_names; *call; call++)
                 if (**call != '@' && (profile_has(spec, *call) || list_names(spec->allow, *call)) &&
-                                strv_extend(&list, *call) < 0)
+                                systemd_knows(*call) && strv_extend(&list, *call) < 0)
                         return error_set(reterr, -ENOMEM, "Out of memory.");
         for (size_t i = 0; i < ELEMENTSOF(shim_calls); i++)
-                if (!strv_contains(list, shim_calls[i]) && strv_extend(&list, shim_calls[i]) < 0)
+                if (!strv_contains(list, shim_calls[i]) && systemd_knows(shim_calls[i]) &&
+                                strv_extend(&list, shim_calls[i]) < 0)
                         return error_set(reterr, -ENOMEM, "Out of memory.");
         *ret = TAKE_PTR(list);
         return 0;

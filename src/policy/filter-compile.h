@@ -51,8 +51,8 @@ int filter_set_uid(struct sock_filter *program, size_t n, uint32_t uid);
 
 /* The names for systemd's SystemCallFilter= allow-list: what the profile and Allow= have, with no regard to
  * Deny=, and the calls that the shim itself needs before its own filter is in place (seccomp, landlock_*,
- * keyctl). Where both layers refuse with an errno ours counts, as the later one. systemd ignores names that
- * it does not know, so on an old one such a call is refused. Allocated strv. */
+ * keyctl). Where both layers refuse with an errno ours counts, as the later one. Names that this host's libseccomp,
+ * and so its systemd, does not know are left out: such a call is refused there. Allocated strv. */
 int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reterr);
 
 /* Whether a name or @group is known, and whether [Syscalls] Allow= may name it (never-to-be-allowed calls

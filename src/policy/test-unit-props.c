@@ -199,7 +199,7 @@ static void test_files(void **state)
                         "/var/zz-tmp:mode=1777,size=2097152,nr_inodes=100,nosuid,nodev "
                         "/var/zz-var-tmp:mode=1777,size=2097152,nr_inodes=100,nosuid,nodev "
                         "/dev/shm:mode=1777,size=4194304,nr_inodes=100,nosuid,nodev "
-                        "/run:mode=0755,size=64k,nr_inodes=8,nosuid,nodev,noexec,ro "
+                        "/run:mode=0755,size=64k,nr_inodes=16,nosuid,nodev,noexec,ro "
                         "/dev/pts:mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro");
 }
 

@@ -183,7 +183,7 @@ static int fill_tmpfs(const Policy *p, const UnitContext *c, UnitProp *q, Error 
         /* Over what systemd would put there: a /run without limit or that of the host, and the host's
          * pseudo-terminals. */
         static const char *const covered[] = { "/run",
-                "mode=0755,size=64k,nr_inodes=8,nosuid,nodev,noexec,ro", "/dev/pts",
+                "mode=0755,size=64k,nr_inodes=16,nosuid,nodev,noexec,ro", "/dev/pts",
                 "mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro" };
         int r;
 
@@ -199,6 +199,8 @@ static int fill_inaccessible(const Policy *p, const UnitContext *c, UnitProp *q,
 {
         /* "+": inside the root, not on the host. */
         static const char *const paths[] = { "+/sys", "-+/dev/hugepages" };
+        /* Where 255 and later show the host's os-release, which the root has already. */
+        static const char *const os_release[] = { "-+/run/host" };
         /* What ProcSubset=all shows of the machine and of others' work, and no program needs. */
         static const char *const proc[] = { "-+/proc/acpi", "-+/proc/bus", "-+/proc/cmdline", "-+/proc/config.gz",
                 "-+/proc/crypto", "-+/proc/diskstats", "-+/proc/driver", "-+/proc/fs", "-+/proc/interrupts",
@@ -208,6 +210,8 @@ static int fill_inaccessible(const Policy *p, const UnitContext *c, UnitProp *q,
                 "-+/proc/timer_list", "-+/proc/tty" };
         int r = list_of(paths, ELEMENTSOF(paths), q, reterr);
 
+        if (r >= 0 && c->systemd_version >= 255)
+                r = list_of(os_release, ELEMENTSOF(os_release), q, reterr);
         if (r < 0 || policy_u64(p, SYSCALLS_PROFILE) != FILTER_PROFILE_JIT)
                 return r;
         return list_of(proc, ELEMENTSOF(proc), q, reterr);

@@ -153,3 +153,12 @@ def test_journald_restarted_during_a_run():
     sh("systemctl restart systemd-journald.service")
     assert client.wait(timeout=60) == 8
     wait_events(found, "run-ended")
+
+
+def test_pid_1_has_nothing_to_complain_about():
+    policy("live-jit", "[Syscalls]\nProfile=jit\n")
+    since = time.time()
+    for name in ("default", "offline", "strict", "build", "live-jit"):
+        expect(run("/bin/true", policy=name))
+    complaints = [r["MESSAGE"] for r in box.journal("_PID=1", "-p", "warning", f"--since=@{since:.3f}")]
+    assert complaints == [], complaints
