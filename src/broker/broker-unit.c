@@ -272,6 +272,35 @@ static int append_prop(sd_bus_message *m, const UnitProp *q)
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
+/* The disk is shared out between the slices of runs, and a unit alone in its slice has nobody to be weighed against: the
+ * slice gets the same weight. Without one PID 1 makes the slice itself. */
+static int append_slice(sd_bus_message *m, const UnitProps *props)
+{
+        const char *slice = NULL;
+        const UnitProp *weight = NULL;
+        int r;
+
+        for (size_t i = 0; i < props->n; i++)
+                if (streq(props->props[i].name, "Slice"))
+                        slice = props->props[i].s;
+                else if (streq(props->props[i].name, "IOWeight"))
+                        weight = props->props + i;
+        if (!slice || !weight)
+                return sd_bus_message_append(m, "a(sa(sv))", 0);
+        r = sd_bus_message_open_container(m, 'a', "(sa(sv))");
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'r', "sa(sv)");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "s", slice);
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'a', "(sv)");
+        if (r >= 0)
+                r = append_prop(m, weight);
+        for (size_t i = 0; r >= 0 && i < 3; i++)
+                r = sd_bus_message_close_container(m);
+        return r;
+}
+
 int broker_unit_start(sd_bus *pid1, const char *unit, const UnitProps *props, int stdin_fd,
                 sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret)
 {
@@ -289,7 +318,7 @@ int broker_unit_start(sd_bus *pid1, const char *unit, const UnitProps *props, in
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         if (r >= 0)
-                r = sd_bus_message_append(m, "a(sa(sv))", 0);
+                r = append_slice(m, props);
         return r < 0 ? r : sd_bus_call_async(pid1, ret, m, handler, userdata, CALL_TIMEOUT_USEC);
 }
 

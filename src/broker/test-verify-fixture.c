@@ -85,7 +85,7 @@ static void v2_files(Fixture *f)
         fixture_write(f, "unified/GROUP/pids.max", "64\n");
         fixture_write(f, "unified/agentbox.slice/pids.max", "max\n");
         fixture_write(f, "unified/GROUP/cpu.max", "100000 100000\n");
-        fixture_write(f, "unified/GROUP/io.weight", "default 50\n");
+        fixture_write(f, "unified/GROUP/../io.weight", "default 50\n");
         fixture_replace(&f->attest.cgroup, "0::" GROUP "\n");
 }
 
@@ -104,7 +104,7 @@ static void v1_files(Fixture *f)
         fixture_write(f, "cpu/GROUP/cpu.cfs_quota_us", "100000\n");
         fixture_write(f, "cpu/GROUP/cpu.cfs_period_us", "100000\n");
         fixture_write(f, "devices/GROUP/devices.list", "c 1:3 rwm\nc 1:5 rwm\n");
-        fixture_write(f, "blkio/GROUP/blkio.weight", "250\n");
+        fixture_write(f, "blkio/GROUP/../blkio.weight", "250\n");
         v1_root(f, &f->host.cgroup_root_memory, "memory");
         v1_root(f, &f->host.cgroup_root_pids, "pids");
         v1_root(f, &f->host.cgroup_root_cpu, "cpu");

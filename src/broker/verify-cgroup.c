@@ -198,15 +198,22 @@ int verify_io_weight(const VerifyInput *in, Buf *why)
         static const char *const v1_files[] = { "blkio.bfq.weight", "blkio.weight" };
         static const char *const v2_files[] = { "io.weight", "io.bfq.weight" };
         const char *v1 = in->host->cgroup_root_blkio, *const *files = v1 ? v1_files : v2_files;
+        _cleanup_free_ char *slice = NULL;
         uint64_t wanted, v;
         int r = sent_number(in, "IOWeight", &wanted);
 
         if (r < 0)
                 return r;
+        /* The unit is alone in its slice: what counts is the slice's weight beside those of other runs. */
+        slice = in->control_group ? strdup(in->control_group) : NULL;
+        if (!slice)
+                return in->control_group ? -ENOMEM : -ENODEV;
+        if (strrchr(slice, '/'))
+                *strrchr(slice, '/') = 0;
         for (size_t i = 0; i < 2; i++) {
                 _cleanup_free_ char *text = NULL;
 
-                if (cgroup_read(hierarchy(in, v1), in->control_group, files[i], &text) < 0)
+                if (cgroup_read(hierarchy(in, v1), slice, files[i], &text) < 0)
                         continue;
                 if (parse_u64(startswith(text, "default ") ? text + strlen("default ") : text, &v) < 0)
                         return -EBADMSG;
@@ -216,7 +223,7 @@ int verify_io_weight(const VerifyInput *in, Buf *why)
                                        ? 0
                                        : broken(why, "%s is %llu", files[i], (unsigned long long) v);
         }
-        return broken(why, "the unit's cgroup has no weight for disk time: the controller is not in force");
+        return broken(why, "the run's slice has no weight for disk time: the controller is not in force");
 }
 
 int verify_oom_group(const VerifyInput *in, Buf *why)

@@ -207,7 +207,7 @@ fi
 
 detached() {
         local id
-        id=$(box run --detach --name my-agent -- sh -c 'sleep 0.3; exit 12' </dev/null) || return 1
+        id=$(box run --detach --name my-agent -- sh -c 'sleep 2; exit 12' </dev/null) || return 1
         "$AGENTBOX" ps | grep -q my-agent || return 1
         box wait my-agent
         [[ $? == 12 ]] && { box wait "$id"; [[ $? == 12 ]]; }

@@ -208,3 +208,17 @@ def test_two_hundred_runs_at_once():
             other += 1
             last = (client.returncode, out, err)
     assert other == 0, (refused, other, last)
+
+
+def test_disk_time_is_weighed_between_runs():
+    policy("live-weight", "[Limits]\nIOWeight=50\n")
+    client = start("/bin/sh", "-c", "echo ready; sleep 60", policy="live-weight", options=["--timeout", "90s"])
+    if client.stdout.readline() != b"ready\n":  # a kernel that weighs nothing: the run is refused, and says why
+        done = run("/bin/true", policy="live-weight")
+        expect(done, 125, err="io-weight")
+        return
+    found = box.newest_run()["run"]
+    name = "io.weight" if box.cgroup_v2() else "blkio.bfq.weight"
+    weights = box.sh(f"cat /sys/fs/cgroup/*/agentbox.slice/agentbox-{found}.slice/{name} "
+                     f"/sys/fs/cgroup/agentbox.slice/agentbox-{found}.slice/{name} 2>/dev/null", check=False).split()
+    assert weights and weights[-1] in ("50", "250"), weights
