@@ -58,7 +58,7 @@ def test_catalog():
 def test_forging_from_inside():
     program = r"""
 import socket, os, sys
-marker = 'AGENTBOX_EVENT=run-ended\nAGENTBOX_RUN_ID=forged0000\nMESSAGE=forged\n_SYSTEMD_UNIT=agentboxd.service\n'
+marker = 'AGENTBOX_EVENT=run-ended\nAGENTBOX_RUN_ID=forged0000\nMESSAGE=forged inside\n_SYSTEMD_UNIT=agentboxd.service\n'
 for p in ('/run/systemd/journal/socket', '/run/systemd/journal/stdout', '/run/systemd/journal/dev-log', '/dev/log', '/run/systemd/journal/syslog'):
     for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
         try:
@@ -76,7 +76,7 @@ sys.stdout.write(marker); sys.stderr.write('<0>' + marker); sys.stdout.flush()
     assert "SENT" not in done.out, done
     time.sleep(0.5)
     assert journal("AGENTBOX_RUN_ID=forged0000") == [] and "forged0000" not in agentbox("log").out
-    assert not [r for r in journal("MESSAGE=forged")]
+    assert not [r for r in journal("MESSAGE=forged inside")]
 
 
 def test_forging_from_outside_is_not_shown():
