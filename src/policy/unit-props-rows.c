@@ -199,7 +199,7 @@ static int fill_inaccessible(const Policy *p, const UnitContext *c, UnitProp *q,
 {
         /* "+": inside the root, not on the host. */
         static const char *const paths[] = { "+/sys", "-+/dev/hugepages" };
-        /* Where 255 and later show the host's os-release, which the root has already. */
+        /* Where 255 and later show the host's os-release; what is left of it is a link that leads nowhere. */
         static const char *const os_release[] = { "-+/run/host" };
         /* What ProcSubset=all shows of the machine and of others' work, and no program needs. */
         static const char *const proc[] = { "-+/proc/acpi", "-+/proc/bus", "-+/proc/cmdline", "-+/proc/config.gz",
