@@ -38,6 +38,8 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         if (!r)
                 return NULL;
         run_set_id(r, id);
+        if (s->scope)
+                run_set_scope(r);
         r->slice_gone = false;
         r->phase = RUN_RUNNING;
         r->policy_name = TAKE_PTR(s->policy);
@@ -69,7 +71,7 @@ static void write_refused(Manager *m, const char *id, const RunState *s)
                 .caller_uid = s->caller_uid };
         static const char reason[] = "the broker ended while the run was being started";
 
-        snprintf(unit, sizeof(unit), "agentbox-%s.service", id);
+        snprintf(unit, sizeof(unit), "agentbox-%s.%s", id, s->scope ? "scope" : "service");
         if (audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, id, false) > 0 ||
                         audit_is_on_record(m->audit, AUDIT_RUN_UNVERIFIED, id, false) > 0)
                 return;
@@ -80,12 +82,19 @@ static void write_refused(Manager *m, const char *id, const RunState *s)
                                         .reason = reason });
 }
 
+/* Of a scope PID 1 knows no main process; that its number is not another's by now, the cgroup tells. */
+static bool has_main(const Run *r)
+{
+        return r->scope ? run_cgroup_has(&r->manager->host, r->status.control_group, r->peer.pid)
+                        : r->status.main_pid == (uint32_t) r->peer.pid;
+}
+
 /* The unit still lives: from here on as if we had started it. */
 static void take_over(Run *r)
 {
         Manager *m = r->manager;
 
-        if (r->status.main_pid != (uint32_t) r->peer.pid || run_watch_main(r) < 0) {
+        if (!has_main(r) || run_watch_main(r) < 0) {
                 /* Its command has ended while nobody looked; what is left of it must not go on. */
                 end_unit(m, r->unit);
                 return;
@@ -95,7 +104,8 @@ static void take_over(Run *r)
         sd_journal_print(LOG_INFO, "Run %s is taken over from an earlier broker", r->id);
 }
 
-static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit)
+/* refused: it had not begun; only what it has left is waited for. */
+static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit, bool refused)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
         Run *r = run_from_state(m, id, s);
@@ -106,6 +116,7 @@ static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit)
         r->dir_fd = openat(m->runtime_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         r->end_is_on_record = s->phase == STATE_ENDING &&
                               audit_is_on_record(m->audit, AUDIT_RUN_ENDED, id, false) > 0;
+        r->refused = refused;
         manager_add(m, r);
         run_usage_open(&r->usage, &m->host, r->status.control_group);
         if (has_unit)
@@ -114,7 +125,11 @@ static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit)
                 k = unit_status_read_reply(&r->status, reply);
         if (k >= 0 && !unit_status_is_over(&r->status)) {
                 r->was_up = true;
-                take_over(r);
+                if (refused) {
+                        r->phase = RUN_ENDING;
+                        end_unit(m, r->unit);
+                } else
+                        take_over(r);
                 return;
         }
         r->unit_over = true;
@@ -129,7 +144,13 @@ static void adopt_directory(Manager *m, const char *id, bool has_unit)
         int r = fd < 0 ? -errno : run_state_read(fd, &s);
 
         if (r >= 0 && s.phase != STATE_STARTING) {
-                adopt_run(m, id, &s, has_unit);
+                adopt_run(m, id, &s, has_unit, false);
+                return;
+        }
+        /* Its workspace is a mount, which goes when the scope does, and not at once. */
+        if (r >= 0 && s.scope) {
+                write_refused(m, id, &s);
+                adopt_run(m, id, &s, has_unit, true);
                 return;
         }
         snprintf(unit, sizeof(unit), "agentbox-%s.service", id);
@@ -180,7 +201,8 @@ static bool is_run_unit(const char *unit)
                 return false;
         memcpy(copy, id, RUN_ID_LENGTH);
         id += RUN_ID_LENGTH;
-        return run_id_is_valid(copy) && (streq(id, ".service") || streq(id, ".slice"));
+        return run_id_is_valid(copy) &&
+               (streq(id, ".service") || streq(id, ".scope") || streq(id, ".slice"));
 }
 
 bool broker_made_unit(const Manager *m, const char *unit)
@@ -205,10 +227,11 @@ int broker_adopt(Manager *m, Error **reterr)
         if (r < 0)
                 return error_set(reterr, r, "cannot read %s: %s", RUNTIME_DIR, strerror(-r));
         STRV_FOREACH(i, ids) {
-                char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
+                char service[sizeof("agentbox-.service") + RUN_ID_LENGTH], scope[sizeof(service)];
 
-                snprintf(unit, sizeof(unit), "agentbox-%s.service", *i);
-                adopt_directory(m, *i, strv_contains(units, unit));
+                snprintf(service, sizeof(service), "agentbox-%s.service", *i);
+                snprintf(scope, sizeof(scope), "agentbox-%s.scope", *i);
+                adopt_directory(m, *i, strv_contains(units, service) || strv_contains(units, scope));
         }
         STRV_FOREACH(i, units)
                 if (is_run_unit(*i) && !has_directory(ids, *i) && broker_made_unit(m, *i)) {

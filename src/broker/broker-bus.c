@@ -36,8 +36,11 @@ static int broker_method_run(sd_bus_message *m, void *userdata, sd_bus_error *re
         k = request_read(m, &r->request, &e);
         if (k < 0)
                 run_refuse(r, AGENTBOX_ERROR_INVALID_REQUEST, "%s", error_message(e, k));
-        else
+        else {
+                if (r->request.scope)
+                        run_set_scope(r);
                 manager_queue(manager, r);
+        }
         return 1;
 }
 
@@ -291,6 +294,32 @@ static int broker_method_kill_run(sd_bus_message *m, void *userdata, sd_bus_erro
         return answer_or_ask(userdata, m, AGENTBOX_ACTION_MANAGE_ALL, answer_kill, ret_error);
 }
 
+/* Nobody but its client could know: whoever else asks is told nothing, not even by polkit. */
+static int broker_method_report_exit(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        _cleanup_(caller_done) Caller c = {};
+        _cleanup_error_ Error *e = NULL;
+        int32_t code, status;
+        Run *run;
+        int r = caller_read(m, &c, &e);
+
+        manager_touch(userdata);
+        if (r < 0)
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED, error_message(e, r));
+        r = read_run(userdata, m, &c, &run, ret_error);
+        if (r >= 0)
+                r = sd_bus_message_read(m, "ii", &code, &status);
+        if (r < 0)
+                return r;
+        if (!run->caller.sender || !streq(c.sender, run->caller.sender))
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED,
+                                "only the client of a run can say how its command ended");
+        if (run_scope_report(run, code, status) < 0)
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_INVALID_REQUEST,
+                                "only a scope's end is reported, by CLD_EXITED, CLD_KILLED or CLD_DUMPED");
+        return sd_bus_reply_method_return(m, NULL);
+}
+
 static int answer_doctor(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
@@ -325,6 +354,8 @@ static const sd_bus_vtable manager_vtable[] = {
         METHOD("GetRun", "s", P(run), AGENTBOX_FACTS, P(facts), broker_method_get_run),
         METHOD("WaitRun", "s", P(run), AGENTBOX_FACTS, P(result), broker_method_wait_run),
         METHOD("KillRun", AGENTBOX_KILL_SIGNATURE, P(run) P(signal) P(reason), "", , broker_method_kill_run),
+        METHOD("ReportExit", AGENTBOX_REPORT_EXIT_SIGNATURE, P(run) P(code) P(status), "", ,
+                        broker_method_report_exit),
         METHOD("Doctor", "", , AGENTBOX_DOCTOR_RESULT, P(checks), broker_method_doctor),
         SD_BUS_SIGNAL_WITH_NAMES("RunEnded", AGENTBOX_RUN_ENDED_SIGNATURE, P(run) P(result), 0),
         SD_BUS_VTABLE_END,

@@ -51,6 +51,8 @@ void request_done(Request *q)
         free(q->term);
         for (int i = 0; i < 3; i++)
                 closep(q->stdio + i);
+        closep(&q->scope_channel);
+        closep(&q->scope_pidfd);
         *q = REQUEST_NONE;
 }
 
@@ -159,7 +161,7 @@ static int read_byte_strings(
         return 0;
 }
 
-typedef enum OptionType { OPTION_TEXT, OPTION_FLAG } OptionType;
+typedef enum OptionType { OPTION_TEXT, OPTION_FLAG, OPTION_FD, _OPTION_TYPE_MAX } OptionType;
 
 static const struct {
         const char *name;
@@ -171,12 +173,15 @@ static const struct {
         { "term", OPTION_TEXT, offsetof(Request, term) },
         { "detach", OPTION_FLAG, offsetof(Request, detach) },
         { "tty", OPTION_FLAG, offsetof(Request, tty) },
+        { "scope-channel", OPTION_FD, offsetof(Request, scope_channel) },
+        { "scope-pidfd", OPTION_FD, offsetof(Request, scope_pidfd) },
 };
 
 #define N_OPTIONS (ELEMENTSOF(options) + 1) /* "unit" */
 
-static int read_flag(sd_bus_message *m, bool *ret)
+static int read_flag(sd_bus_message *m, void *field)
 {
+        bool *ret = field;
         int v, r = sd_bus_message_read(m, "v", "b", &v);
 
         if (r >= 0)
@@ -184,8 +189,9 @@ static int read_flag(sd_bus_message *m, bool *ret)
         return r;
 }
 
-static int read_text(sd_bus_message *m, char **ret)
+static int read_text(sd_bus_message *m, void *field)
 {
+        char **ret = field;
         const char *s;
         char *copy;
         int r = sd_bus_message_read(m, "v", "s", &s);
@@ -199,6 +205,26 @@ static int read_text(sd_bus_message *m, char **ret)
         *ret = copy;
         return 0;
 }
+
+static int read_fd(sd_bus_message *m, void *field)
+{
+        int *ret = field, fd, copy, r = sd_bus_message_read(m, "v", "h", &fd);
+
+        if (r < 0)
+                return r;
+        copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        if (copy < 0)
+                return -errno;
+        closep(ret);
+        *ret = copy;
+        return 0;
+}
+
+static int (*const option_readers[_OPTION_TYPE_MAX])(sd_bus_message *m, void *field) = {
+        [OPTION_TEXT] = read_text,
+        [OPTION_FLAG] = read_flag,
+        [OPTION_FD] = read_fd,
+};
 
 static int read_unit(sd_bus_message *m, Request *q, Error **reterr)
 {
@@ -216,10 +242,8 @@ static int read_unit(sd_bus_message *m, Request *q, Error **reterr)
 static int read_option(sd_bus_message *m, const char *name, Request *q, Error **reterr)
 {
         for (size_t i = 0; i < ELEMENTSOF(options); i++) {
-                void *field = (char *) q + options[i].offset;
-
                 if (streq(options[i].name, name))
-                        return options[i].type == OPTION_FLAG ? read_flag(m, field) : read_text(m, field);
+                        return option_readers[options[i].type](m, (char *) q + options[i].offset);
         }
         if (streq(name, "unit"))
                 return read_unit(m, q, reterr);
@@ -291,6 +315,15 @@ static int check(Request *q, Error **reterr)
                 return error_set(reterr, -EINVAL, "the directory to start in is empty or too long");
         if (q->tty && q->detach)
                 return error_set(reterr, -EINVAL, "a detached run has no terminal");
+        if (q->scope && q->detach)
+                return error_set(reterr, -EINVAL,
+                                "a detached run cannot be a scope: its command is a child of the client, "
+                                "and "
+                                "nobody else learns how it ends");
+        if ((q->scope_channel >= 0) != q->scope || (q->scope_pidfd >= 0) != q->scope)
+                return error_set(reterr, -EINVAL, "%s",
+                                q->scope ? "a scope needs its process and the channel to it"
+                                         : "only a scope has a process of the caller's");
         if (q->term && !term_is_valid(q->term))
                 return error_set(reterr, -EINVAL, "TERM consists of 1 to %u letters, digits and \"._+-\"",
                                 TERM_LENGTH_MAX);

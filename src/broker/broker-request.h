@@ -18,9 +18,10 @@ typedef struct Request {
         char *term; /* with tty: never NULL */
         bool detach, tty, scope;
         int stdio[3]; /* our own copies; -1: none were given (detach) */
+        int scope_channel, scope_pidfd; /* with scope: our own copies */
 } Request;
 
-#define REQUEST_NONE ((Request){ .stdio = { -1, -1, -1 } })
+#define REQUEST_NONE ((Request){ .stdio = { -1, -1, -1 }, .scope_channel = -1, .scope_pidfd = -1 })
 #define REQUEST_BYTES_MAX (6u * 1024 * 1024) /* argv and environment together */
 
 void request_done(Request *q);

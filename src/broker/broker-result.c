@@ -82,7 +82,9 @@ static char *text_asked(const RunEnding *e, const RunResult *r)
 
 static char *text_lost(const RunEnding *e, const RunResult *r)
 {
-        return strdup("nobody saw how it ended: the broker or its connection to PID 1 was away");
+        return strdup(e->unreported ? "its client did not say how it ended"
+                                    : "nobody saw how it ended: the broker or its connection to PID 1 was "
+                                      "away");
 }
 
 /* The first row whose test holds decides. What we did ourselves we know best; a limit outranks how the

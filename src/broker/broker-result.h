@@ -24,6 +24,7 @@ typedef struct RunEnding {
         uint64_t oom_kills;     /* of the run's cgroup */
         bool oom_kills_unknown; /* the last ones could not be counted */
         bool client_gone;
+        bool unreported; /* a scope, of which only its client knows how it ended */
         uint64_t memory_max, runtime_usec, output_max; /* the policy's; UINT64_MAX: not known */
 } RunEnding;
 

@@ -11,6 +11,8 @@
 
 #define JOURNAL_WAIT_USEC (5u * 1000000u)
 #define START_WAIT_USEC (60u * 1000000u)
+/* PID 1 takes a process by its descriptor, and so never another one that has its number by now. */
+#define PIDFDS_SINCE 255u
 #define SANDBOX_HOSTNAME "sandbox"
 
 /* ---- refusal */
@@ -141,8 +143,19 @@ static int start_unit(Run *r, Error **reterr)
         k = sd_event_add_time_relative(
                         m->event, &r->deadline, CLOCK_MONOTONIC, START_WAIT_USEC, 0, on_start_deadline, r);
         if (k >= 0)
-                k = broker_unit_start(m->pid1.bus, r->unit, &r->props, shim_fd, on_unit_accepted, r,
-                                &r->start_slot);
+                k = broker_unit_start(m->pid1.bus,
+                                &(UnitStart){
+                                                .unit = r->unit,
+                                                .props = &r->props,
+                                                .stdin_fd = shim_fd,
+                                                .pid = r->scope_pid,
+                                                .pidfd = m->host.systemd_version >= PIDFDS_SINCE
+                                                                         ? r->request.scope_pidfd
+                                                                         : -1,
+                                                .other = r->scope ? r->mount : NULL,
+                                                .other_props = &r->mount_props,
+                                },
+                                on_unit_accepted, r, &r->start_slot);
         if (k >= 0)
                 k = sd_bus_flush(m->pid1.bus);
         if (k < 0)
@@ -246,14 +259,22 @@ static void refuse_unverified(Run *r, int k)
         run_refuse(r, AGENTBOX_ERROR_NOT_VERIFIED, "not verified: %s", shown ?: "?");
 }
 
-static int launch(Run *r, Error **reterr)
+/* What the uid was needed for. A scope has neither a root nor a name of its own. */
+static int settle_in(Run *r, Error **reterr)
 {
         _cleanup_close_ int workspace_fd = -1;
-        int k = run_root_take_workspace(
-                        r->peer.pid, r->peer.uid, r->peer.gid, r->policy, &workspace_fd, reterr);
+        int k;
 
-        if (k >= 0)
-                k = uts_set_hostname(r->peer.pid, SANDBOX_HOSTNAME, reterr);
+        if (r->scope)
+                return 0;
+        k = run_root_take_workspace(r->peer.pid, r->peer.uid, r->peer.gid, r->policy, &workspace_fd, reterr);
+        return k < 0 ? k : uts_set_hostname(r->peer.pid, SANDBOX_HOSTNAME, reterr);
+}
+
+static int launch(Run *r, Error **reterr)
+{
+        int k = settle_in(r, reterr);
+
         if (k < 0)
                 return k;
         r->result.started = now_realtime();
@@ -288,7 +309,7 @@ void run_advance(Run *r)
 
         if (r->phase != RUN_STARTING || !r->has_attest || !run_has_properties(r) || !r->is_on_record)
                 return;
-        k = run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
+        k = r->scope ? 0 : run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
         if (k < 0) {
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
                 return;
@@ -372,7 +393,7 @@ void run_on_failure(Run *r, const ExecFailure *f)
                 return;
         }
         if (f->stage == EXEC_STAGE_CWD) {
-                directory = request_directory(&r->request, policy_string(r->policy, FILES_WORKSPACE));
+                directory = request_directory(&r->request, run_workspace(r));
                 shown = directory ? escape_for_display(directory, strlen(directory), 256) : NULL;
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot start in the directory %s: %s",
                                 shown ?: "?", strerror(f->error));

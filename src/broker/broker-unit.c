@@ -272,53 +272,81 @@ static int append_prop(sd_bus_message *m, const UnitProp *q)
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-/* The disk is shared out between the slices of runs, and a unit alone in its slice has nobody to be weighed against: the
- * slice gets the same weight. Without one PID 1 makes the slice itself. */
-static int append_slice(sd_bus_message *m, const UnitProps *props)
+static int append_props(sd_bus_message *m, const UnitProps *props)
 {
-        const char *slice = NULL;
-        const UnitProp *weight = NULL;
-        int r;
+        int r = 0;
 
-        for (size_t i = 0; i < props->n; i++)
-                if (streq(props->props[i].name, "Slice"))
-                        slice = props->props[i].s;
-                else if (streq(props->props[i].name, "IOWeight"))
-                        weight = props->props + i;
-        if (!slice || !weight)
-                return sd_bus_message_append(m, "a(sa(sv))", 0);
-        r = sd_bus_message_open_container(m, 'a', "(sa(sv))");
-        if (r >= 0)
-                r = sd_bus_message_open_container(m, 'r', "sa(sv)");
-        if (r >= 0)
-                r = sd_bus_message_append(m, "s", slice);
-        if (r >= 0)
-                r = sd_bus_message_open_container(m, 'a', "(sv)");
-        if (r >= 0)
-                r = append_prop(m, weight);
-        for (size_t i = 0; r >= 0 && i < 3; i++)
-                r = sd_bus_message_close_container(m);
+        for (size_t i = 0; r >= 0 && i < props->n; i++)
+                r = append_prop(m, props->props + i);
         return r;
 }
 
-int broker_unit_start(sd_bus *pid1, const char *unit, const UnitProps *props, int stdin_fd,
-                sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret)
+/* What makes the unit one of this run: the shim's standard input, or the process itself. */
+static int append_process(sd_bus_message *m, const UnitStart *start)
+{
+        if (start->stdin_fd >= 0)
+                return sd_bus_message_append(m, "(sv)", "StandardInputFileDescriptor", "h", start->stdin_fd);
+        if (start->pidfd >= 0)
+                return sd_bus_message_append(m, "(sv)", "PIDFDs", "ah", 1, start->pidfd);
+        return sd_bus_message_append(m, "(sv)", "PIDs", "au", 1, (uint32_t) start->pid);
+}
+
+/* One unit more in the same transaction. */
+static int append_unit(sd_bus_message *m, const char *unit, const UnitProps *props)
+{
+        int r = sd_bus_message_open_container(m, 'r', "sa(sv)");
+
+        if (r >= 0)
+                r = sd_bus_message_append(m, "s", unit);
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'a', "(sv)");
+        if (r >= 0)
+                r = append_props(m, props);
+        if (r >= 0)
+                r = sd_bus_message_close_container(m);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+/* The disk is shared out between the slices of runs, and a unit alone in its slice has nobody to be weighed
+ * against: the slice gets the same weight. Without one PID 1 makes the slice itself. */
+static int append_slice(sd_bus_message *m, const UnitProps *props)
+{
+        const UnitProp *slice = unit_props_find(props, "Slice"), *weight = unit_props_find(props, "IOWeight");
+
+        if (!slice || !weight)
+                return 0;
+        return append_unit(m, slice->s, &(UnitProps){ .props = (UnitProp *) weight, .n = 1 });
+}
+
+static int append_others(sd_bus_message *m, const UnitStart *start)
+{
+        int r = sd_bus_message_open_container(m, 'a', "(sa(sv))");
+
+        if (r >= 0)
+                r = append_slice(m, start->props);
+        if (r >= 0 && start->other)
+                r = append_unit(m, start->other, start->other_props);
+        return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+int broker_unit_start(sd_bus *pid1, const UnitStart *start, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
         int r = new_call(pid1, PID1_PATH, PID1_MANAGER, "StartTransientUnit", &m);
 
         if (r >= 0)
-                r = sd_bus_message_append(m, "ss", unit, "fail");
+                r = sd_bus_message_append(m, "ss", start->unit, "fail");
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'a', "(sv)");
-        for (size_t i = 0; r >= 0 && i < props->n; i++)
-                r = append_prop(m, props->props + i);
         if (r >= 0)
-                r = sd_bus_message_append(m, "(sv)", "StandardInputFileDescriptor", "h", stdin_fd);
+                r = append_props(m, start->props);
+        if (r >= 0)
+                r = append_process(m, start);
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         if (r >= 0)
-                r = append_slice(m, props);
+                r = append_others(m, start);
         return r < 0 ? r : sd_bus_call_async(pid1, ret, m, handler, userdata, CALL_TIMEOUT_USEC);
 }
 
@@ -377,7 +405,8 @@ int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr)
         int r = new_call(pid1, PID1_PATH, PID1_MANAGER, "ListUnitsByPatterns", &m);
 
         if (r >= 0)
-                r = sd_bus_message_append(m, "asas", 0, 2, "agentbox-*.service", "agentbox-*.slice");
+                r = sd_bus_message_append(m, "asas", 0, 3, "agentbox-*.service", "agentbox-*.scope",
+                                "agentbox-*.slice");
         if (r >= 0)
                 r = sd_bus_call(pid1, m, CALL_TIMEOUT_USEC, &e, &reply);
         if (r >= 0)

@@ -51,9 +51,20 @@ typedef struct UnitBus {
 int broker_unit_connect(UnitBus *u, sd_event *event, Error **reterr);
 void broker_unit_disconnect(UnitBus *u);
 
-/* stdin_fd: the shim's end of its channel. The caller closes its copy afterwards. */
-int broker_unit_start(sd_bus *pid1, const char *unit, const UnitProps *props, int stdin_fd,
-                sd_bus_message_handler_t handler, void *userdata, sd_bus_slot **ret);
+/* What one StartTransientUnit call starts. A service gets the shim's end of its channel as standard input
+ * (the caller closes its copy afterwards); a scope takes in a process that is there already, and brings a
+ * second unit along, which it must depend on. */
+typedef struct UnitStart {
+        const char *unit;
+        const UnitProps *props;
+        int stdin_fd; /* -1: a scope */
+        pid_t pid;
+        int pidfd;         /* of the same process; -1: this PID 1 takes numbers only */
+        const char *other; /* NULL: none */
+        const UnitProps *other_props;
+} UnitStart;
+int broker_unit_start(sd_bus *pid1, const UnitStart *start, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret);
 int broker_unit_get_all(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata,
                 sd_bus_slot **ret);
 int broker_unit_get_all_now(sd_bus *pid1, const char *unit, sd_bus_message **ret);
@@ -65,7 +76,7 @@ int broker_unit_stop(sd_bus *pid1, const char *unit);
  * job_removed. */
 int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata,
                 sd_bus_slot **ret);
-/* The names of all units agentbox-*.service and agentbox-*.slice that PID 1 knows. */
+/* The names of all units agentbox-*.service, .scope and .slice that PID 1 knows. */
 int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr);
 /* The file that the unit is read from; "" where there is none. */
 int broker_unit_file(sd_bus *pid1, const char *unit, char **ret);

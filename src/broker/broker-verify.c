@@ -57,6 +57,11 @@ bool profile_is_strict(const VerifyInput *in)
         return policy_u64(in->policy, SYSCALLS_PROFILE) == FILTER_PROFILE_STRICT;
 }
 
+static bool is_scope(const VerifyInput *in)
+{
+        return in->context->scope;
+}
+
 static bool has_io_weight(const VerifyInput *in)
 {
         return was_sent(in, "IOWeight");
@@ -75,10 +80,13 @@ static bool has_oom_group(const VerifyInput *in)
         }
 
 const VerifyRow verify_rows[] = {
-        ROW("uid", verify_uid, "it runs under a user id that nobody else has"),
+        ROW("uid", verify_uid, "it runs under a user id that nobody else has, a scope under its caller's",
+                        .scope = true),
         ROW("groups", verify_groups, "it is in no group but its own"),
-        ROW("capabilities", verify_capabilities, "it has no capability in any of the five sets"),
-        ROW("no-new-privileges", verify_no_new_privileges, "no program that it starts can gain any"),
+        ROW("capabilities", verify_capabilities, "it has no capability in any of the five sets",
+                        .scope = true),
+        ROW("no-new-privileges", verify_no_new_privileges, "no program that it starts can gain any",
+                        .scope = true),
         ROW("securebits", verify_securebits, "being root would give it nothing"),
         ROW("seccomp", verify_seccomp, "PID 1's system-call filters are loaded"),
         ROW("escalation", verify_escalation, "new user namespaces, mounts and uid 0 are refused"),
@@ -89,8 +97,9 @@ const VerifyRow verify_rows[] = {
                         "descriptors, file sizes, cores and the like are limited"),
         ROW("umask", verify_umask, "files are made with the expected mask"),
         ROW("oom-score", verify_oom_score, "a host short of memory kills it before a service"),
-        ROW("environment", verify_environment, "nothing in the environment steers the last trusted program"),
-        ROW("descriptors", verify_descriptors, "no descriptor of the host is open in it"),
+        ROW("environment", verify_environment, "nothing in the environment steers the last trusted program",
+                        .scope = true),
+        ROW("descriptors", verify_descriptors, "no descriptor of the host is open in it", .scope = true),
         ROW("namespaces", verify_namespaces, "mounts, users, IPC objects and host name are its own"),
         ROW("network", verify_network, "its network is its own and leads nowhere but to the warden",
                         .applies = egress_is_private),
@@ -101,7 +110,7 @@ const VerifyRow verify_rows[] = {
         ROW("mounts", verify_mounts, "nothing is mounted but what the policy names"),
         ROW("exposed", verify_exposed, "what it sees of the host's files is what the policy names"),
         ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written"),
-        ROW("workspace", verify_workspace, "the workspace has its size and is writable"),
+        ROW("workspace", verify_workspace, "the workspace has its size and is writable", .scope = true),
         ROW("tmp", verify_tmp, "/tmp and /var/tmp are its own and have their size"),
         ROW("shared-memory", verify_shared_memory, "/dev/shm is its own and has its size"),
         ROW("devices", verify_devices, "no kernel log, no terminals of the host"),
@@ -117,6 +126,10 @@ const VerifyRow verify_rows[] = {
                         .scope = true),
         ROW("oom-group", verify_oom_group, "out of memory ends the run as a whole", .applies = has_oom_group,
                         .scope = true),
+        ROW("file-wall", verify_landlock, "a scope can write to no file of the host", .applies = is_scope,
+                        .scope = true),
+        ROW("terminals", verify_device_probes, "a scope has no terminal of the host and not its log",
+                        .applies = is_scope, .scope = true),
         ROW("device-filter", verify_device_filter, "the kernel refuses devices", .scope = true),
         ROW("process", verify_process, "seen from outside, it is the process that the report is about",
                         .scope = true),

@@ -82,7 +82,7 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
         }
         if (k > 0 && r->phase == RUN_STARTING && !r->has_attest) {
                 r->peer = peer;
-                k = on_attestation(r, &message);
+                k = run_scope_attests(r) ? on_attestation(r, &message) : -EPERM;
         } else if (k > 0 && r->phase == RUN_LAUNCHED && peer.pid == r->peer.pid) {
                 k = exec_failure_decode(message.data, message.size, &f);
                 if (k >= 0)
@@ -95,15 +95,24 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
         return 0;
 }
 
-int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr)
+static int make_channel(Run *r, int *ret_shim_fd, Error **reterr)
 {
-        int fds[2], one = 1, k;
+        int fds[2];
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
                 return error_set(reterr, -errno, "cannot make the shim's channel: %s", strerror(errno));
         r->channel_fd = fds[0];
         *ret_shim_fd = fds[1];
-        if (setsockopt(fds[0], SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0)
+        return 0;
+}
+
+int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr)
+{
+        int one = 1, k = r->scope ? run_scope_take_channel(r, reterr) : make_channel(r, ret_shim_fd, reterr);
+
+        if (k < 0)
+                return k;
+        if (setsockopt(r->channel_fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) < 0)
                 return error_set(reterr, -errno, "cannot ask for credentials on the shim's channel: %s",
                                 strerror(errno));
         k = sd_event_add_io(r->manager->event, &r->channel_source, r->channel_fd, EPOLLIN, on_channel, r);

@@ -34,6 +34,9 @@ void run_end_rest(Run *r)
         if (r->phase >= RUN_LAUNCHED && !r->unit_over &&
                         !run_cgroup_is_empty(&r->manager->host, r->status.control_group))
                 (void) broker_unit_kill(r->manager->pid1.bus, r->unit, SIGKILL);
+        /* To PID 1 no process of a scope is the main one: it would go on without it. */
+        if (r->phase >= RUN_LAUNCHED && !r->unit_over && r->scope)
+                (void) broker_unit_stop(r->manager->pid1.bus, r->unit);
 }
 
 void run_kill(Run *r, KillReason reason)
@@ -82,6 +85,7 @@ static int fill_result(Run *r)
         RunEnding ending = {
                 .exec_main_code = r->status.exec_main_code,
                 .exec_main_status = r->status.exec_main_status,
+                .unreported = r->scope && !r->exit_is_reported,
                 .unit_result = r->status.result,
                 .kill_reason = r->kill_reason,
                 .oom_kills = r->usage.last[USAGE_OOM_KILLS] == UINT64_MAX ? 0
@@ -111,15 +115,18 @@ static void write_ended(Run *r)
         AuditSubject subject = run_subject(r);
         _cleanup_free_ char *message = NULL;
         const RunResult *result = &r->result;
+        const char *whose = r->scope ? ", as its client says" : "";
         int k;
 
         if (result->message)
                 k = asprintf(&message, "Run %s ended (%s): %s", r->id, run_reason_names[result->reason],
                                 result->message);
         else if (result->exit_code != UINT64_MAX)
-                k = asprintf(&message, "Run %s ended with status %u", r->id, (unsigned) result->exit_code);
+                k = asprintf(&message, "Run %s ended with status %u%s", r->id, (unsigned) result->exit_code,
+                                whose);
         else
-                k = asprintf(&message, "Run %s ended by signal %u", r->id, (unsigned) result->signal);
+                k = asprintf(&message, "Run %s ended by signal %u%s", r->id, (unsigned) result->signal,
+                                whose);
         if (k < 0)
                 message = NULL;
         k = audit_write(AUDIT_RUN_ENDED, &subject,
@@ -185,7 +192,8 @@ static int on_end_check(sd_event_source *source, uint64_t usec, void *userdata)
 
 static bool something_is_left(Run *r)
 {
-        if (run_cgroup_is_empty(&r->manager->host, r->status.control_group))
+        if (run_cgroup_is_empty(&r->manager->host, r->status.control_group) &&
+                        !run_scope_workspace_is_mounted(r))
                 return false;
         if (r->n_end_checks++ < END_CHECKS_MAX)
                 return true;
@@ -269,11 +277,11 @@ void run_end(Run *r)
                 return;
         }
         r->phase = RUN_ENDING;
-        if (something_is_left(r)) {
+        if (something_is_left(r) || run_scope_awaits_report(r)) {
                 sd_event_source_disable_unref(r->deadline);
                 r->deadline = NULL;
                 k = sd_event_add_time_relative(r->manager->event, &r->deadline, CLOCK_MONOTONIC,
-                                END_CHECK_USEC, 0, on_end_check, r);
+                                END_CHECK_USEC, END_CHECK_USEC / 4, on_end_check, r);
                 if (k >= 0)
                         return;
         }

@@ -34,18 +34,18 @@ static int add(EntryList *l, char *text)
         return 0;
 }
 
-static int add_minimum(EntryList *l, const Policy *p, const char *term)
+static int add_minimum(EntryList *l, const RunHome *home, const char *term)
 {
         const struct {
                 const char *name, *value;
         } rows[N_MINIMUM] = {
                 { "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
-                { "HOME", policy_string(p, FILES_WORKSPACE) },
-                { "USER", "agent" },
-                { "LOGNAME", "agent" },
+                { "HOME", home->workspace },
+                { "USER", home->user },
+                { "LOGNAME", home->user },
                 { "SHELL", "/bin/sh" },
                 { "LANG", "C.UTF-8" },
-                { "TMPDIR", "/tmp" },
+                { "TMPDIR", home->tmp },
                 { "TERM", term },
         };
 
@@ -112,13 +112,14 @@ static int entry_list_take(EntryList *l, char ***ret)
         return 0;
 }
 
-int run_env_compose(const Policy *p, char *const *given, const char *term, char ***ret, Error **reterr)
+int run_env_compose(const Policy *p, const RunHome *home, char *const *given, const char *term, char ***ret,
+                Error **reterr)
 {
         char *const *set = policy_list(p, ENVIRONMENT_SET);
         _cleanup_(entry_list_done) EntryList l = {
                 .entries = calloc(N_MINIMUM + strv_length(set) + strv_length(given), sizeof(Entry)),
         };
-        int r = l.entries ? add_minimum(&l, p, term) : -ENOMEM;
+        int r = l.entries ? add_minimum(&l, home, term) : -ENOMEM;
 
         STRV_FOREACH(i, set)
                 if (r >= 0)

@@ -68,7 +68,8 @@ int run_watch_main(Run *r)
 {
         int k;
 
-        r->pidfd = pidfd_open(r->peer.pid, 0);
+        r->pidfd = r->request.scope_pidfd >= 0 ? TAKE_FD(r->request.scope_pidfd)
+                                               : pidfd_open(r->peer.pid, 0);
         if (r->pidfd < 0)
                 return -errno;
         k = sd_event_add_io(r->manager->event, &r->pidfd_source, r->pidfd, EPOLLIN, on_main_exited, r);
@@ -197,6 +198,22 @@ void run_on_status(Run *r)
         }
 }
 
+/* Its process is in the cgroup, where it may say what it sees. */
+static void on_scope_up(Run *r)
+{
+        int k;
+
+        if (!r->scope || r->scope_started)
+                return;
+        run_mark(r, MARK_FORKED);
+        k = run_request_properties(r);
+        if (k >= 0)
+                k = run_scope_start(r);
+        if (k < 0)
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "the process of the scope cannot be spoken to: %s", strerror(-k));
+}
+
 static void on_changed(void *userdata, const char *unit, sd_bus_message *body)
 {
         Run *r = manager_by_unit(userdata, unit);
@@ -219,6 +236,8 @@ static void on_job_removed(void *userdata, const char *unit, const char *result)
         else if (r->phase == RUN_STARTING && !streq(result, "done"))
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED,
                                 "PID 1's start of the run's unit ended with \"%s\"", result);
+        else if (r->phase == RUN_STARTING)
+                on_scope_up(r);
 }
 
 static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)

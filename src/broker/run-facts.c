@@ -142,8 +142,7 @@ int run_reply_started(Run *r)
                 k = sd_bus_message_append(reply, "so", r->id, path);
         if (k >= 0)
                 k = sd_bus_message_append(reply, "a{sv}", 3, "policy", "s", r->policy_name, "workspace", "s",
-                                policy_string(r->policy, FILES_WORKSPACE), "output_limit", "t",
-                                r->output_max);
+                                run_workspace(r), "output_limit", "t", r->output_max);
         if (k >= 0)
                 k = sd_bus_send(NULL, reply, NULL);
         r->call = sd_bus_message_unref(r->call);

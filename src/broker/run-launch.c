@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <sys/resource.h>
 
 #include "broker/run-env.h"
 #include "broker/run.h"
@@ -18,6 +19,8 @@
 /* From here on abstract sockets and signals can be kept inside. */
 #define LANDLOCK_ABI_SCOPES 6u
 
+#define SCOPE_MEMLOCK (UINT64_C(8) << 20) /* as in unit-props-rows.c */
+
 bool run_shares_host_network(const Run *r)
 {
         uint64_t egress = policy_u64(r->policy, NETWORK_EGRESS);
@@ -27,14 +30,14 @@ bool run_shares_host_network(const Run *r)
 
 static int add_landlock(const Run *r, RunSpec *s)
 {
-        const char *const writable[] = { policy_string(r->policy, FILES_WORKSPACE), "/tmp", "/var/tmp",
-                "/dev/shm" };
+        /* The last ones are the host's where the first is all that a scope has of its own. */
+        const char *const writable[] = { run_workspace(r), "/tmp", "/var/tmp", "/dev/shm" };
 
         s->landlock_abi = r->attest.landlock_abi > 0 ? (uint32_t) r->attest.landlock_abi : 0;
         s->landlock_fs = s->landlock_abi >= LANDLOCK_ABI_REFER ? LANDLOCK_FS_WANTED : 0;
         s->landlock_scope = s->landlock_abi >= LANDLOCK_ABI_SCOPES;
         s->landlock_exec_written = policy_u64(r->policy, SYSCALLS_PROFILE) != FILTER_PROFILE_STRICT;
-        for (size_t i = 0; i < ELEMENTSOF(writable); i++) {
+        for (size_t i = 0; i < (r->scope ? 1 : ELEMENTSOF(writable)); i++) {
                 int k = strv_extend(&s->landlock_write, writable[i]);
 
                 if (k < 0)
@@ -64,18 +67,47 @@ static int add_filter(Run *r, RunSpec *s, Error **reterr)
         return filter_set_uid(s->filter, n, r->peer.uid);
 }
 
+/* A service has them from PID 1; a scope carries none. */
+static int add_limits(const Run *r, RunSpec *s)
+{
+        const RunLimit rows[] = {
+                { RLIMIT_NOFILE, policy_u64(r->policy, LIMITS_OPEN_FILES) },
+                { RLIMIT_FSIZE, policy_is_set(r->policy, LIMITS_FILE_SIZE)
+                                                ? policy_u64(r->policy, LIMITS_FILE_SIZE)
+                                                : RLIM_INFINITY },
+                /* 1: no dump either, and a crash handler that takes them from a pipe is spared. */
+                { RLIMIT_CORE, MAX2(policy_u64(r->policy, LIMITS_CORE_SIZE), UINT64_C(1)) },
+                { RLIMIT_MEMLOCK, SCOPE_MEMLOCK },
+                { RLIMIT_MSGQUEUE, 0 },
+                { RLIMIT_RTPRIO, 0 },
+                { RLIMIT_NICE, 0 },
+        };
+
+        if (!r->scope)
+                return 0;
+        s->limits = calloc(ELEMENTSOF(rows), sizeof(rows[0]));
+        if (!s->limits)
+                return -ENOMEM;
+        memcpy(s->limits, rows, sizeof(rows));
+        s->n_limits = ELEMENTSOF(rows);
+        return 0;
+}
+
 int run_spec_encode(Run *r, Buf *out, Error **reterr)
 {
+        const RunHome home = run_home(r);
         RunSpec s = { .tty = r->request.tty };
         int k = add_landlock(r, &s);
 
         if (k >= 0)
+                k = add_limits(r, &s);
+        if (k >= 0)
                 k = add_filter(r, &s, reterr);
         if (k >= 0)
-                k = run_env_compose(r->policy, r->request.env, r->request.tty ? r->request.term : NULL,
-                                &s.env, reterr);
+                k = run_env_compose(r->policy, &home, r->request.env,
+                                r->request.tty ? r->request.term : NULL, &s.env, reterr);
         if (k >= 0) {
-                s.cwd = request_directory(&r->request, policy_string(r->policy, FILES_WORKSPACE));
+                s.cwd = request_directory(&r->request, run_workspace(r));
                 k = s.cwd ? 0 : -ENOMEM;
         }
         if (k >= 0) {

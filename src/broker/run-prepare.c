@@ -54,8 +54,10 @@ static int check_environment(Run *r, Error **reterr)
 {
         _cleanup_strv_ char **env = NULL;
 
-        return run_env_compose(
-                        r->policy, r->request.env, r->request.tty ? r->request.term : NULL, &env, reterr);
+        const RunHome home = run_home(r);
+
+        return run_env_compose(r->policy, &home, r->request.env, r->request.tty ? r->request.term : NULL,
+                        &env, reterr);
 }
 
 static int check_stdio(Run *r, Error **reterr)
@@ -67,12 +69,15 @@ static int check_stdio(Run *r, Error **reterr)
 
 static int check_scope(Run *r, Error **reterr)
 {
-        int k = policy_check_enforceable(r->policy, r->request.scope, reterr);
+        int k = policy_check_enforceable(r->policy, r->scope, reterr);
 
-        if (k < 0 || !r->request.scope)
+        if (k < 0 || !r->scope || r->caller.uid != 0)
                 return k;
+        /* Even without any capability: files, and so everything else. */
         return error_set(reterr, -EOPNOTSUPP,
-                        "--unit=scope is not part of this version: leave it out for a service");
+                        "--unit=scope runs the command as its caller, and uid 0 owns the host's files with "
+                        "or "
+                        "without capabilities: call it as another user, or leave it out for a service");
 }
 
 static int set_names(Run *r, Error **reterr)
@@ -157,6 +162,8 @@ static int make_root(Run *r, Error **reterr)
 {
         _cleanup_free_ char *path = NULL;
 
+        if (r->scope)
+                return run_scope_make_workspace(r, reterr);
         if (asprintf(&path, "%s/%s", RUNTIME_DIR, r->id) < 0) {
                 path = NULL;
                 return error_set(reterr, -ENOMEM, "out of memory");
@@ -195,29 +202,37 @@ static int make_network(Run *r, Error **reterr)
 
 static int make_properties(Run *r, Error **reterr)
 {
+        int k;
+
         if (asprintf(&r->description, "agentbox run %s under policy %s", r->id, r->policy_name) < 0) {
                 r->description = NULL;
                 return error_set(reterr, -ENOMEM, "out of memory");
         }
         r->context = (UnitContext){
                 .systemd_version = r->manager->host.systemd_version,
-                .scope = r->request.scope,
+                .scope = r->scope,
                 .description = r->description,
                 .slice = r->slice,
                 .root_directory = r->root.directory,
-                .shim_path = PKGLIBEXECDIR "/agentbox-exec", /* in the host's /usr, which is the run's */
+                .shim_path = SHIM_PATH,
                 .probe_abstract = r->manager->probe_name,
                 .netns_path = r->netns_path,
                 .ip_filter_path = r->ip_filter_path,
                 .extra_binds = r->root.binds,
+                .workspace = r->workspace,
+                .workspace_mount = r->scope ? r->mount : NULL,
+                .uid = r->caller.uid,
+                .gid = r->gid,
         };
-        return unit_props_from_policy(r->policy, &r->context, &r->props, reterr);
+        k = unit_props_from_policy(r->policy, &r->context, &r->props, reterr);
+        return k < 0 || !r->scope ? k
+                                  : unit_props_of_workspace(r->policy, &r->context, &r->mount_props, reterr);
 }
 
 int run_prepare(Run *r, Error **reterr)
 {
-        static int (*const steps[])(Run * r, Error * *reterr) = { make_directory, make_root, make_network,
-                make_properties };
+        static int (*const steps[])(Run * r, Error * *reterr) = { run_scope_check, make_directory, make_root,
+                make_network, make_properties };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 int k = steps[i](r, reterr);

@@ -8,7 +8,7 @@
 #include "base/strv.h"
 #include "broker/run-state.h"
 
-#define STATE_MAGIC 0x31525341u /* "ASR1" */
+#define STATE_MAGIC 0x32525341u /* "ASR2" */
 #define STATE_SIZE_MAX (256u * 1024)
 #define STATE_STRING_MAX (64u * 1024)
 #define STATE_LIST_MAX 256u
@@ -60,6 +60,7 @@ int run_state_encode(const RunState *s, Buf *out)
         for (size_t i = 0; i < ELEMENTSOF(state_u64); i++)
                 buf_u64(out, *(const uint64_t *) ((const char *) s + state_u64[i]));
         buf_u8(out, s->detached);
+        buf_u8(out, s->scope);
         buf_u32(out, (uint32_t) strv_length(s->verified));
         STRV_FOREACH(i, s->verified)
                 buf_blob(out, *i, strlen(*i));
@@ -87,7 +88,7 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
 {
         _cleanup_(run_state_done) RunState s = {};
         Reader r = { .data = p, .size = n };
-        uint8_t phase, detached;
+        uint8_t phase, detached, scope;
         int k;
 
         if (read_u32(&r) != STATE_MAGIC)
@@ -100,15 +101,17 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
         for (size_t i = 0; i < ELEMENTSOF(state_u64); i++)
                 *(uint64_t *) ((char *) &s + state_u64[i]) = read_u64(&r);
         detached = read_u8(&r);
+        scope = read_u8(&r);
         k = read_list(&r, &s.verified);
         if (k >= 0)
                 k = read_end(&r);
         if (k < 0)
                 return k;
-        if (phase >= _STATE_PHASE_MAX || detached > 1)
+        if (phase >= _STATE_PHASE_MAX || detached > 1 || scope > 1)
                 return -EBADMSG;
         s.phase = phase;
         s.detached = detached;
+        s.scope = scope;
         *ret = s;
         s = (RunState){};
         return 0;

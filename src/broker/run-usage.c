@@ -123,3 +123,19 @@ bool run_cgroup_is_empty(const HostFacts *host, const char *control_group)
         }
         return true;
 }
+
+/* Looked at from the process: /proc/PID/cgroup has "HIERARCHY:CONTROLLERS:PATH" lines. */
+bool run_cgroup_has(const HostFacts *host, const char *control_group, pid_t pid)
+{
+        _cleanup_free_ char *text = NULL;
+        size_t n = control_group ? strlen(control_group) : 0;
+        char path[64];
+
+        snprintf(path, sizeof(path), "%s/%i/cgroup", host->proc ? host->proc : "/proc", (int) pid);
+        if (n == 0 || read_file(path, 64u * 1024, &text, NULL) < 0)
+                return false;
+        for (const char *p = text; (p = strstr(p, control_group)); p += n)
+                if (p > text && p[-1] == ':' && (p[n] == '\n' || p[n] == 0))
+                        return true;
+        return false;
+}

@@ -42,3 +42,5 @@ void run_usage_close(RunUsage *u);
 
 /* Whether no process is left in the run's cgroup; where it is gone, none is. */
 bool run_cgroup_is_empty(const HostFacts *host, const char *control_group);
+/* Whether this process is in it. */
+bool run_cgroup_has(const HostFacts *host, const char *control_group, pid_t pid);

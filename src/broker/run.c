@@ -40,6 +40,27 @@ void run_set_id(Run *r, const char *id)
         snprintf(r->slice, sizeof(r->slice), "agentbox-%s.slice", r->id);
 }
 
+void run_set_scope(Run *r)
+{
+        r->scope = true;
+        snprintf(r->unit, sizeof(r->unit), "agentbox-%s.scope", r->id);
+}
+
+const char *run_workspace(const Run *r)
+{
+        return r->workspace ?: policy_string(r->policy, FILES_WORKSPACE);
+}
+
+/* In a scope nothing is writable but the workspace. */
+RunHome run_home(const Run *r)
+{
+        return (RunHome){
+                .workspace = run_workspace(r),
+                .user = r->scope && r->caller.user ? r->caller.user : "agent",
+                .tmp = r->scope ? run_workspace(r) : "/tmp",
+        };
+}
+
 Run *run_new(Manager *m, sd_bus_message *call)
 {
         Run *r = calloc(1, sizeof(*r));
@@ -106,6 +127,8 @@ Run *run_free(Run *r)
         free(r->ip_filter_path);
         run_root_done(&r->root);
         unit_props_done(&r->props);
+        unit_props_done(&r->mount_props);
+        free(r->workspace);
         attest_done(&r->attest);
         strv_free(r->verified);
         strv_free(r->broken);
@@ -187,6 +210,7 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .uid = r->uid,
                                                           .main_pid = (uint32_t) r->peer.pid,
                                                           .detached = r->detached,
+                                                          .scope = r->scope,
                                                           .started = r->result.started,
                                                           .memory_max = r->memory_max,
                                                           .runtime_usec = r->runtime_usec,

@@ -12,6 +12,7 @@
 #include "broker/broker-root.h"
 #include "broker/broker-unit.h"
 #include "broker/manager.h"
+#include "broker/run-env.h"
 #include "broker/run-state.h"
 #include "broker/run-usage.h"
 #include "wire/attest.h"
@@ -60,6 +61,8 @@ typedef enum RunMark {
 } RunMark;
 
 #define RUN_ID_LENGTH 10u
+#define SCOPE_WORKSPACE "work" /* RUNTIME_DIR/ID/work, where a scope's is mounted */
+#define REPORT_CHECKS_MAX 150u /* 3 s: a client that lives says at once how its child ended */
 /* Its own slice, agentbox.slice, -.slice: what they allow, the unit may. Only asked for where the host's
  * network is shared. */
 #define RUN_SLICES 3u
@@ -73,6 +76,14 @@ struct Run {
         char id[RUN_ID_LENGTH + 1];
         char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH];
         char slice[sizeof("agentbox-.slice") + RUN_ID_LENGTH];
+        /* A scope: see run-scope.c. */
+        bool scope, scope_started, exit_is_reported;
+        unsigned n_report_checks;
+        pid_t scope_pid;
+        gid_t gid;
+        char *workspace; /* NULL: the policy's, in a root of its own */
+        char mount[sizeof("run-agentbox--" SCOPE_WORKSPACE ".mount") + RUN_ID_LENGTH];
+        UnitProps mount_props;
         Caller caller;
         sd_bus_message *call; /* of Run(), until it is answered */
         Request request;      /* argv, env and descriptors until the RunSpec is sent */
@@ -126,6 +137,10 @@ void run_set_id(Run *r, const char *id);
 void run_mark(Run *r, RunMark mark);
 void run_log_marks(const Run *r);
 const char *run_state_name(const Run *r);
+/* From now on its unit is a scope. */
+void run_set_scope(Run *r);
+const char *run_workspace(const Run *r);
+RunHome run_home(const Run *r);
 AuditSubject run_subject(const Run *r);
 int run_write_state(Run *r, StatePhase phase);
 bool run_is_visible(const Run *r, const Caller *c);
@@ -151,6 +166,20 @@ int run_channel_send_spec(Run *r, Error **reterr);
 /* LAUNCHED, and the shim is known to be gone: takes what it left. */
 void run_channel_settle(Run *r);
 void run_channel_close(Run *r);
+
+/* run-scope.c: steps that do nothing for a service where run_prepare() takes them, and else are for scopes.
+ */
+int run_scope_check(Run *r, Error **reterr);
+int run_scope_take_channel(Run *r, Error **reterr);
+int run_scope_make_workspace(Run *r, Error **reterr);
+bool run_scope_workspace_is_mounted(const Run *r);
+/* The process is in the scope: it may attest. */
+int run_scope_start(Run *r);
+/* Whether r->peer is who may attest. */
+bool run_scope_attests(const Run *r);
+/* The client's word for how its child ended (CLD_*), which nobody else can know. -EINVAL */
+int run_scope_report(Run *r, int code, int status);
+bool run_scope_awaits_report(Run *r);
 
 /* run-launch.c */
 int run_spec_encode(Run *r, Buf *out, Error **reterr);

@@ -23,7 +23,7 @@ typedef struct Wish {
         const char *policy;
         char **tightenings, **argv, **env;
         const char *option, *option_text; /* one option; text or flag */
-        bool detach, tty;
+        bool scope_fds, detach, tty;
         int n_fds;
         size_t long_argument; /* one more argument, of this many bytes */
         bool nul;             /* a NUL byte in the last argument */
@@ -81,6 +81,9 @@ static int read_wish(const Wish *w, Request *ret)
         assert_true(sd_bus_message_open_container(m, 'a', "{sv}") >= 0);
         if (w->option)
                 assert_true(sd_bus_message_append(m, "{sv}", w->option, "s", w->option_text) >= 0);
+        if (w->scope_fds)
+                assert_true(sd_bus_message_append(m, "{sv}{sv}", "scope-channel", "h", bus_peer,
+                                            "scope-pidfd", "h", bus_peer) >= 0);
         if (w->detach)
                 assert_true(sd_bus_message_append(m, "{sv}", "detach", "b", 1) >= 0);
         if (w->tty)
@@ -133,7 +136,20 @@ static void test_request_bounds(void **state)
                 { { .argv = L("true"), .n_fds = 3, .tty = true }, 0 },
                 { { .argv = L("true"), .n_fds = 3, .option = "name", .option_text = "a_b-C9" }, 0 },
                 { { .argv = L("true"), .n_fds = 3, .long_argument = 5u << 20 }, 0 },
-                { { .argv = L("true"), .n_fds = 3, .option = "unit", .option_text = "scope" }, 0 },
+                { { .argv = L("true"),
+                                  .n_fds = 3,
+                                  .option = "unit",
+                                  .option_text = "scope",
+                                  .scope_fds = true },
+                                0 },
+                { { .argv = L("true"), .n_fds = 3, .option = "unit", .option_text = "scope" }, -EINVAL },
+                { { .argv = L("true"), .n_fds = 3, .scope_fds = true }, -EINVAL },
+                { { .argv = L("true"),
+                                  .option = "unit",
+                                  .option_text = "scope",
+                                  .scope_fds = true,
+                                  .detach = true },
+                                -EINVAL },
                 { { .n_fds = 3 }, -EINVAL }, { { .argv = L("true"), .n_fds = 2 }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 4 }, -EINVAL },
                 { { .argv = L("true"), .n_fds = 0 }, -EINVAL },

@@ -45,12 +45,14 @@ static const char *value_of(char *const *env, const char *name)
         return found;
 }
 
+static const RunHome home = { .workspace = "/work", .user = "agent", .tmp = "/tmp" };
+
 static void test_env_minimum(void **state)
 {
-        _cleanup_policy_ Policy *p = policy_of("[Files]\nWorkspace=/work\n");
+        _cleanup_policy_ Policy *p = policy_of("");
         _cleanup_strv_ char **env = NULL;
 
-        assert_int_equal(run_env_compose(p, NULL, NULL, &env, NULL), 0);
+        assert_int_equal(run_env_compose(p, &home, NULL, NULL, &env, NULL), 0);
         assert_string_equal(value_of(env, "HOME"), "/work");
         assert_string_equal(value_of(env, "USER"), "agent");
         assert_string_equal(value_of(env, "LOGNAME"), "agent");
@@ -69,7 +71,7 @@ static void test_env_order(void **state)
         const char *given[] = { "A=caller", "B=1", "B=2", "EMPTY=", "EQUALS=a=b", NULL };
         _cleanup_strv_ char **env = NULL;
 
-        assert_int_equal(run_env_compose(p, (char **) given, "xterm-256color", &env, NULL), 0);
+        assert_int_equal(run_env_compose(p, &home, (char **) given, "xterm-256color", &env, NULL), 0);
         assert_string_equal(value_of(env, "A"), "caller");
         assert_string_equal(value_of(env, "AB"), "other");
         assert_string_equal(value_of(env, "B"), "2");
@@ -103,7 +105,7 @@ static void test_env_refused(void **state)
                 char **env = NULL;
                 Error *e = NULL;
 
-                assert_int_equal(run_env_compose(p, given, NULL, &env, &e), rows[i].r);
+                assert_int_equal(run_env_compose(p, &home, given, NULL, &env, &e), rows[i].r);
                 assert_true((e != NULL) == (rows[i].r < 0));
                 assert_true((env != NULL) == (rows[i].r == 0));
                 strv_free(env);
@@ -120,7 +122,7 @@ static void test_env_many(void **state)
 
         for (int i = 0; i < 50000; i++)
                 assert_true(asprintf(&given[i], "N%d=%d", i % 40000, i) > 0);
-        assert_int_equal(run_env_compose(p, given, NULL, &env, NULL), 0);
+        assert_int_equal(run_env_compose(p, &home, given, NULL, &env, NULL), 0);
         assert_int_equal(strv_length(env), 40000 + 7);
         strv_free(given);
 }
@@ -253,6 +255,7 @@ static void state_fill(RunState *s)
                 .uid = 64000,
                 .main_pid = 77,
                 .detached = true,
+                .scope = true,
                 .started = 5,
                 .memory_max = UINT64_MAX,
                 .runtime_usec = 7,
@@ -279,7 +282,7 @@ static void test_state(void **state)
         assert_string_equal(b.id, "abc");
         assert_string_equal(b.control_group, "/agentbox.slice/x");
         assert_string_equal(b.command, "sh \\x1b");
-        assert_true(b.caller_uid == 1000 && b.uid == 64000 && b.main_pid == 77 && b.detached);
+        assert_true(b.caller_uid == 1000 && b.uid == 64000 && b.main_pid == 77 && b.detached && b.scope);
         assert_true(b.started == 5 && b.memory_max == UINT64_MAX && b.runtime_usec == 7 &&
                         b.output_max == 8);
         assert_int_equal(strv_length(b.verified), 2);

@@ -310,10 +310,51 @@ DO(setting_devices, extra(f, "DeviceAllow=/dev/mem"))
 DO(setting_stop, extra(f, "RefuseManualStop=1"))
 DO(setting_nameless, extra(f, "Id="))
 
+static void scope_of_another(Fixture *f)
+{
+        f->context.scope = true;
+        f->context.uid = f->input.peer.uid + 1;
+}
+
+static void scope_of_root(Fixture *f)
+{
+        f->context.scope = true;
+        f->context.uid = f->input.peer.uid = 0;
+        memset(f->attest.uid, 0, sizeof(f->attest.uid));
+}
+
+static void scope_old_landlock(Fixture *f)
+{
+        f->context.scope = true;
+        f->attest.landlock_abi = (int32_t) (f->host.landlock_abi = 2);
+}
+
+static void scope_other_landlock(Fixture *f)
+{
+        f->context.scope = true;
+        f->attest.landlock_abi = 6;
+        f->host.landlock_abi = 0;
+}
+
+static void scope_terminal(Fixture *f)
+{
+        f->context.scope = true;
+        f->attest.probes[PROBE_OPEN_PTMX] = 0;
+}
+
+/* The fixture's process has no /proc/PID/exe, and no TracerPid. */
+static void scope_other_program(Fixture *f)
+{
+        f->context.scope = true;
+}
+
 #define B(promise, function, ...) { promise, #function, function, __VA_ARGS__ }
 
 static const Break breaks[] = {
         B("uid", uid_root), B("uid", uid_static), B("uid", uid_saved), B("uid", uid_other),
+        B("uid", scope_of_another), B("uid", scope_of_root),
+        B("file-wall", scope_old_landlock), B("file-wall", scope_other_landlock),
+        B("terminals", scope_terminal), B("process", scope_other_program),
         B("groups", gid_saved), B("groups", group_extra),
         B("capabilities", cap_inheritable), B("capabilities", cap_permitted),
         B("capabilities", cap_effective), B("capabilities", cap_bounding), B("capabilities", cap_ambient),

@@ -17,12 +17,13 @@ static bool id_is_dynamic(uint32_t id)
         return id >= DYNAMIC_UID_MIN && id <= DYNAMIC_UID_MAX;
 }
 
-static int four_ids(const char *what, const uint32_t id[static 4], uint32_t peer, Buf *why)
+static int four_ids(const VerifyInput *in, const char *what, const uint32_t id[static 4], uint32_t peer,
+                Buf *why)
 {
         for (size_t i = 0; i < 4; i++)
                 if (id[i] != id[0])
                         return broken(why, "%ss differ: %u %u %u %u", what, id[0], id[1], id[2], id[3]);
-        if (!id_is_dynamic(id[0]))
+        if (!in->context->scope && !id_is_dynamic(id[0]))
                 return broken(why, "%s %u is not in the dynamic range %u-%u", what, id[0], DYNAMIC_UID_MIN,
                                 DYNAMIC_UID_MAX);
         if (id[0] != peer)
@@ -32,12 +33,16 @@ static int four_ids(const char *what, const uint32_t id[static 4], uint32_t peer
 
 int verify_uid(const VerifyInput *in, Buf *why)
 {
-        return four_ids("uid", in->attest->uid, in->peer.uid, why);
+        int r = four_ids(in, "uid", in->attest->uid, in->peer.uid, why);
+
+        if (in->context->scope && (in->peer.uid != in->context->uid || in->peer.uid == 0))
+                r = broken(why, "uid %u is not the caller's, %u", in->peer.uid, in->context->uid);
+        return r;
 }
 
 int verify_groups(const VerifyInput *in, Buf *why)
 {
-        int r = four_ids("gid", in->attest->gid, in->peer.gid, why);
+        int r = four_ids(in, "gid", in->attest->gid, in->peer.gid, why);
 
         for (uint32_t i = 0; r == 0 && i < in->attest->n_groups; i++)
                 if (in->attest->groups[i] != in->attest->gid[0])
@@ -60,7 +65,11 @@ int verify_capabilities(const VerifyInput *in, Buf *why)
         int r = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(sets); i++)
-                if (sets[i].set != 0)
+                /* Who is not root cannot empty that one, and under no_new_privs nothing is gained from it.
+                 */
+                if (in->context->scope && streq(sets[i].name, "bounding"))
+                        continue;
+                else if (sets[i].set != 0)
                         r = broken(why, "%s set is %#llx instead of empty", sets[i].name,
                                         (unsigned long long) sets[i].set);
         return r;

@@ -24,8 +24,7 @@ static int read_proc(const VerifyInput *in, const char *file, size_t max, char *
         return read_file(path, max, ret, ret_size);
 }
 
-/* The value of "NAME:\tVALUE\n", as a new string; -ENOENT. */
-static int status_field(const char *status, const char *name, char **ret)
+int proc_status_field(const char *status, const char *name, char **ret)
 {
         size_t n = strlen(name);
 
@@ -43,7 +42,7 @@ static int status_field(const char *status, const char *name, char **ret)
 static int status_equals(const char *status, const char *name, const char *wanted, Buf *why)
 {
         _cleanup_free_ char *value = NULL;
-        int r = status_field(status, name, &value);
+        int r = proc_status_field(status, name, &value);
 
         if (r == -ENOENT)
                 return broken(why, "/proc has no %s", name);
@@ -110,6 +109,25 @@ static int compare_namespaces(const VerifyInput *in, Buf *why)
         return verdict;
 }
 
+/* Whoever traces it from its first instruction on could have it say anything. */
+static int compare_program(const VerifyInput *in, Buf *why)
+{
+        _cleanup_free_ char *status = NULL;
+        struct stat is, wanted;
+        char path[PATH_MAX];
+        int r = read_proc(in, "status", STATUS_MAX, &status, NULL);
+
+        if (r < 0)
+                return r;
+        snprintf(path, sizeof(path), "%s/%i/exe", in->host->proc ? in->host->proc : "/proc",
+                        (int) in->peer.pid);
+        if (stat(path, &is) < 0 || stat(in->context->shim_path, &wanted) < 0)
+                return -errno;
+        if (is.st_dev != wanted.st_dev || is.st_ino != wanted.st_ino)
+                return broken(why, "it is another program than %s", in->context->shim_path);
+        return status_equals(status, "TracerPid", "0", why);
+}
+
 static int compare_cmdline(const VerifyInput *in, Buf *why)
 {
         const UnitProp *exec = unit_props_find(in->sent, "ExecStart");
@@ -118,8 +136,10 @@ static int compare_cmdline(const VerifyInput *in, Buf *why)
         size_t n = 0;
         int r;
 
-        if (!exec) /* a scope: the broker started it */
-                return 0;
+        if (in->context->scope) /* its client started it, as it should: see run-scope.c */
+                return compare_program(in, why);
+        if (!exec)
+                return broken(why, "the unit starts nothing");
         STRV_FOREACH(i, exec->l)
                 buf_append(&wanted, *i, strlen(*i) + 1);
         if (wanted.error < 0)

@@ -49,6 +49,8 @@ static const struct {
         { "RestrictAddressFamilies", COMPARE_SUBSET },
         { "IPAddressDeny", COMPARE_SUPERSET },
         { "InaccessiblePaths", COMPARE_SUPERSET },
+        { "After", COMPARE_SUPERSET },
+        { "BindsTo", COMPARE_SUPERSET },
         { "SystemCallFilter", COMPARE_SYSCALLS },
         { "ExecStart", COMPARE_PREFIX },
 };
@@ -281,7 +283,7 @@ static int verify_setting(const BusProps *props, const char *name, const char *v
 }
 
 /* DynamicUser= names the user after the unit. Any other name would be another's account. */
-static int verify_user(const BusProps *props, Buf *why)
+static int verify_user(const VerifyInput *in, const BusProps *props, Buf *why)
 {
         static const char *const names[] = { "User", "Group" };
         const BusProp *id = bus_props_find(props, "Id");
@@ -294,7 +296,8 @@ static int verify_user(const BusProps *props, Buf *why)
         if (!unit)
                 return -ENOMEM;
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
-                int r = verify_setting(props, names[i], unit, why);
+                /* To a scope it is who may change its cgroup: nobody. */
+                int r = verify_setting(props, names[i], in->context->scope ? NULL : unit, why);
 
                 if (r < 0)
                         return r;
@@ -331,12 +334,12 @@ int verify_settings(const VerifyInput *in, Buf *why)
                                     : verify_setting(in->read, exact[i].name, exact[i].value, why);
                 verdict |= r;
         }
-        if (r >= 0) {
+        if (r >= 0 && !was_sent(in, "DeviceAllow")) {
                 r = verify_device_allow(in->read, why);
                 verdict |= r;
         }
-        if (r >= 0 && !in->context->scope) {
-                r = verify_user(in->read, why);
+        if (r >= 0) {
+                r = verify_user(in, in->read, why);
                 verdict |= r;
         }
         return r < 0 ? r : verdict;

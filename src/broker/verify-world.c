@@ -83,8 +83,8 @@ static int sized_tmpfs(const VerifyInput *in, int index, uint64_t size, Buf *why
         uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE),
                  inodes = policy_u64(in->policy, FILES_WORKSPACE_INODES);
         uint64_t flags = ST_NOSUID | ST_NODEV | (profile_is_strict(in) ? ST_NOEXEC : 0);
-        const char *path = index == ATTEST_FS_WORKSPACE ? policy_string(in->policy, FILES_WORKSPACE)
-                                                        : attest_fs_paths[index];
+        const char *workspace = in->context->workspace ?: policy_string(in->policy, FILES_WORKSPACE);
+        const char *path = index == ATTEST_FS_WORKSPACE ? workspace : attest_fs_paths[index];
 
         if (fs->error != 0)
                 return broken(why, "%s: %s", path, strerror(fs->error));
@@ -107,6 +107,28 @@ int verify_workspace(const VerifyInput *in, Buf *why)
         int r = sized_tmpfs(in, ATTEST_FS_WORKSPACE, policy_u64(in->policy, FILES_WORKSPACE_SIZE), why);
 
         return r | probe_must_work(in, PROBE_WRITE_WORKSPACE, why);
+}
+
+/* The version from which on Landlock keeps files from being cut short, too. */
+#define LANDLOCK_ABI_TRUNCATE 3
+
+/* A scope's only wall around files, and around the caller's other processes: without it, /proc/PID/mem of
+ * any of them is a way out. Loading it, the shim succeeds or fails. */
+int verify_landlock(const VerifyInput *in, Buf *why)
+{
+        if (in->attest->landlock_abi < LANDLOCK_ABI_TRUNCATE)
+                return broken(why, "this kernel has Landlock version %i, and %i is needed",
+                                MAX2(in->attest->landlock_abi, 0), LANDLOCK_ABI_TRUNCATE);
+        return (uint32_t) in->attest->landlock_abi == in->host->landlock_abi
+                               ? 0
+                               : broken(why, "version %i is reported, and this kernel has %u",
+                                                 in->attest->landlock_abi, in->host->landlock_abi);
+}
+
+int verify_device_probes(const VerifyInput *in, Buf *why)
+{
+        return probe_must_fail(in, PROBE_OPEN_KMSG, NULL, 0, why) |
+               probe_must_fail(in, PROBE_OPEN_PTMX, NULL, 0, why);
 }
 
 int verify_tmp(const VerifyInput *in, Buf *why)

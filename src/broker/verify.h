@@ -28,6 +28,8 @@ int verify_network(const VerifyInput *in, Buf *why);
 int verify_read_only(const VerifyInput *in, Buf *why);
 int verify_workspace(const VerifyInput *in, Buf *why);
 int verify_tmp(const VerifyInput *in, Buf *why);
+int verify_landlock(const VerifyInput *in, Buf *why);
+int verify_device_probes(const VerifyInput *in, Buf *why);
 int verify_shared_memory(const VerifyInput *in, Buf *why);
 int verify_devices(const VerifyInput *in, Buf *why);
 int verify_proc(const VerifyInput *in, Buf *why);
@@ -59,6 +61,9 @@ int verify_address_filter(const VerifyInput *in, Buf *why);
 
 /* verify-process.c: the same process, seen from outside */
 int verify_process(const VerifyInput *in, Buf *why);
+
+/* The value of "NAME:\tVALUE\n" in a file such as /proc/PID/status, as a new string; -ENOENT. */
+int proc_status_field(const char *status, const char *name, char **ret);
 
 /* verify-properties.c: the unit as PID 1 has it */
 int verify_properties(const VerifyInput *in, Buf *why);

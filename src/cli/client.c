@@ -119,7 +119,7 @@ static int append_byte_strings(sd_bus_message *m, char *const *l)
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-static int append_options(sd_bus_message *m, const RunRequest *q)
+static int append_options(sd_bus_message *m, const RunRequest *q, const ScopeChild *scope)
 {
         const struct {
                 const char *name, *value;
@@ -136,10 +136,14 @@ static int append_options(sd_bus_message *m, const RunRequest *q)
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(flags); i++)
                 if (flags[i].value)
                         r = sd_bus_message_append(m, "{sv}", flags[i].name, "b", 1);
+        if (r >= 0 && q->scope)
+                r = sd_bus_message_append(m, "{sv}{sv}", "scope-channel", "h", scope->channel, "scope-pidfd",
+                                "h", scope->pidfd);
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-static int append_request(sd_bus_message *m, const RunRequest *q, const int stdio[3])
+static int append_request(
+                sd_bus_message *m, const RunRequest *q, const int stdio[3], const ScopeChild *scope)
 {
         int r = sd_bus_message_append_basic(m, 's', q->policy);
 
@@ -150,7 +154,7 @@ static int append_request(sd_bus_message *m, const RunRequest *q, const int stdi
         if (r >= 0)
                 r = append_byte_strings(m, q->env);
         if (r >= 0)
-                r = append_options(m, q);
+                r = append_options(m, q, scope);
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'a', "h");
         for (int i = 0; r >= 0 && stdio && i < 3; i++)
@@ -158,14 +162,14 @@ static int append_request(sd_bus_message *m, const RunRequest *q, const int stdi
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-int client_run(sd_bus *bus, const RunRequest *q, const int stdio[3], sd_bus_message_handler_t handler,
-                void *userdata, Error **reterr)
+int client_run(sd_bus *bus, const RunRequest *q, const int stdio[3], const ScopeChild *scope,
+                sd_bus_message_handler_t handler, void *userdata, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
         int r = new_call(bus, "Run", &m);
 
         if (r >= 0)
-                r = append_request(m, q, stdio);
+                r = append_request(m, q, stdio, scope);
         if (r == -EINVAL)
                 return error_set(reterr, r,
                                 "the values of -p, --set, --timeout, --name and -C must be UTF-8 text");
@@ -261,6 +265,16 @@ int client_kill_nowait(sd_bus *bus, const char *run, int signal, const char *rea
 
         /* A handler, though it does nothing: a message without one forbids the answer, and D-Bus then
          * forbids activation. */
+        return r < 0 ? r : sd_bus_call_async(bus, NULL, m, ignore_answer, NULL, CALL_TIMEOUT);
+}
+
+int client_report_exit_nowait(sd_bus *bus, const char *run, int code, int status)
+{
+        _cleanup_message_ sd_bus_message *m = NULL;
+        int r = new_call(bus, "ReportExit", &m);
+
+        if (r >= 0)
+                r = sd_bus_message_append(m, AGENTBOX_REPORT_EXIT_SIGNATURE, run, code, status);
         return r < 0 ? r : sd_bus_call_async(bus, NULL, m, ignore_answer, NULL, CALL_TIMEOUT);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "cli/run-request.h"
+#include "cli/scope-child.h"
 #include "wire/record.h"
 
 /* Calls of the broker: client_x() here is "X" of wire/bus-iface.h and broker_method_x() there. Failures come
@@ -22,10 +23,10 @@ int client_connect(sd_bus **ret, Error **reterr);
 /* Sets *reterr from what the bus answered to a call; returns a negative errno that fits. */
 int client_error(const sd_bus_error *e, int r, Error **reterr);
 
-/* stdio: three descriptors, or NULL with request->detach. The answer goes to handler: client_run_reply()
- * reads it. */
-int client_run(sd_bus *bus, const RunRequest *request, const int stdio[3], sd_bus_message_handler_t handler,
-                void *userdata, Error **reterr);
+/* stdio: three descriptors, or NULL with request->detach. scope: its process, with request->scope. The
+ * answer goes to handler: client_run_reply() reads it. */
+int client_run(sd_bus *bus, const RunRequest *request, const int stdio[3], const ScopeChild *scope,
+                sd_bus_message_handler_t handler, void *userdata, Error **reterr);
 int client_run_reply(sd_bus_message *m, char **ret_run, json_t **ret_facts, Error **reterr);
 
 /* The id under which a refused run is on record, from the error that client_run_reply() was given; newly allocated. NULL
@@ -42,6 +43,7 @@ bool client_broker_was_lost(const sd_bus_error *e);
 
 /* Sends and does not wait for the answer. */
 int client_kill_nowait(sd_bus *bus, const char *run, int signal, const char *reason);
+int client_report_exit_nowait(sd_bus *bus, const char *run, int code, int status);
 int client_kill(sd_bus *bus, const char *run, int signal, Error **reterr);
 int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr);
 int client_get_run(sd_bus *bus, const char *run, json_t **ret, Error **reterr);

@@ -69,6 +69,9 @@ static int check_options(const RunRequest *q, Error **reterr)
                 { q->unit && !streq(q->unit, "service") && !streq(q->unit, "scope"),
                                 "--unit: must be service or scope" },
                 { q->detach && q->tty, "-t: a detached run has no terminal" },
+                { q->detach && q->scope,
+                                "--unit=scope: the command of a scope is a child of this agentbox, so it "
+                                "cannot be detached" },
                 { q->detach && q->result_file, "--result: a detached run is not waited for; ask 'agentbox "
                                                "wait' or 'agentbox show'" },
                 { q->name && !*q->name, "--name: must not be empty" },
@@ -147,6 +150,7 @@ int run_request_parse(int argc, char **argv, RunRequest *q, Error **reterr)
                 q->policy = "default";
         if (q->tty)
                 q->term = getenv("TERM") ?: "dumb";
+        q->scope = q->unit && streq(q->unit, "scope");
         r = check_options(q, reterr);
         if (r < 0)
                 return r;

@@ -12,6 +12,7 @@ typedef struct RunRequest {
         const char *policy, *cwd, *name, *unit, *timeout, *result_file;
         char **set, **in, **out, **env_given;
         bool tty, detach;
+        bool scope;  /* unit is that */
         bool silent; /* not of the command line: all three streams are /dev/null */
 
         char **tightenings; /* set and timeout, as the broker wants them */

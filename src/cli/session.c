@@ -35,6 +35,7 @@ typedef struct Session {
         sd_bus *bus;
         Relay relay;
         Terminal terminal;
+        ScopeChild scope;
         int inner[3]; /* the run's ends, until the broker has them */
         char *run;    /* NULL until it has begun */
         RunResult *result;
@@ -61,6 +62,9 @@ static void close_inner(Session *s)
         for (size_t i = 0; i < ELEMENTSOF(s->inner); i++)
                 if (s->inner[i] >= 0)
                         close(TAKE_FD(s->inner[i]));
+        /* Else the shim would never see the broker close its end. */
+        if (s->scope.channel >= 0)
+                close(TAKE_FD(s->scope.channel));
 }
 
 static int finish_failed(Session *s, RunReason reason, int r)
@@ -157,9 +161,46 @@ static int on_wait_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr
         return finish_if_done(s);
 }
 
+/* Only here is it known how the command of a scope ended. Told to each broker that is asked for the end: one
+ * of them writes it down. */
+static void report_exit(Session *s)
+{
+        int r = s->run && s->scope.ended
+                                ? client_report_exit_nowait(s->bus, s->run, s->scope.code, s->scope.status)
+                                : 0;
+
+        if (r < 0)
+                message("cannot tell the broker how run %s ended: %s", s->run, strerror(-r));
+}
+
+static int on_child(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        Session *s = userdata;
+        int r = sd_event_source_set_enabled(source, SD_EVENT_OFF);
+
+        if (r >= 0)
+                r = scope_child_reap(&s->scope);
+        if (r >= 0)
+                report_exit(s);
+        return r;
+}
+
+static int start_scope(Session *s, Error **reterr)
+{
+        int r = s->request->scope ? scope_child_start(&s->scope, reterr) : 0;
+
+        if (r < 0 || !s->request->scope)
+                return r;
+        r = sd_event_add_io(s->event, NULL, s->scope.pidfd, EPOLLIN, on_child, s);
+        return r < 0 ? error_set(reterr, r, "cannot watch the command: %s", strerror(-r)) : 0;
+}
+
 static int wait_for_end(Session *s)
 {
-        int r = client_wait(s->bus, s->run, on_wait_reply, s, &s->error);
+        int r;
+
+        report_exit(s);
+        r = client_wait(s->bus, s->run, on_wait_reply, s, &s->error);
 
         s->asked = now_usec();
         return r < 0 ? finish_failed(s, REASON_LOST, r) : 0;
@@ -215,8 +256,8 @@ static int on_run_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
 static int ask_for_run(Session *s)
 {
         s->n_asked++;
-        return client_run(s->bus, s->request, s->request->detach ? NULL : s->inner, on_run_reply, s,
-                        &s->error);
+        return client_run(s->bus, s->request, s->request->detach ? NULL : s->inner, &s->scope, on_run_reply,
+                        s, &s->error);
 }
 
 static bool insists(Session *s, int signal)
@@ -399,6 +440,8 @@ static int attend(Session *s, Error **reterr)
         if (r < 0)
                 return error_set(reterr, r, "cannot set up the event loop: %s", strerror(-r));
         r = make_stdio(s, reterr);
+        if (r >= 0)
+                r = start_scope(s, reterr);
         if (r < 0)
                 return r;
         r = client_connect(&s->bus, reterr);
@@ -422,6 +465,7 @@ int session_run(RunRequest *request, RunResult *ret, int *ret_relay_error, Error
                 .request = request,
                 .terminal = TERMINAL_NONE,
                 .inner = { -1, -1, -1 },
+                .scope = SCOPE_CHILD_NONE,
                 .relay = { .event_fd = -1, .ended_fd = -1 },
                 .result = ret,
         };
@@ -437,6 +481,7 @@ int session_run(RunRequest *request, RunResult *ret, int *ret_relay_error, Error
         terminal_done(&s.terminal);
         relay_done(&s.relay);
         close_inner(&s);
+        scope_child_done(&s.scope);
         sd_bus_close_unref(s.bus);
         sd_event_unref(s.event);
         free(s.run);

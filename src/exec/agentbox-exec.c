@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
 /* agentbox-exec WORKSPACE [ABSTRACT-NAME]
+ * agentbox-exec --scope
  *
- * The last trusted code before the workload, first process of a run's unit.
+ * The last trusted code before the workload, first process of a run's unit. With --scope it is a child of
+ * agentbox, and waits until the broker has put it into its cgroup and says so.
  *
- * uid            the run's own dynamic uid, never changed here; no capability is needed, and all that are
- *                found are dropped
- * descriptors    0: the channel to the broker, a SOCK_SEQPACKET socket; 1, 2: /dev/null. Others are reported
- *                and closed. The workload gets 0, 1 and 2 of the RunSpec and no other.
- * system calls   what a static C program needs to start (brk, arch_prctl, set_tid_address, set_robust_list,
- *                rseq, prlimit64, readlink, getrandom, mprotect), then
- *                openat, chdir, close, close_range, read, pread64, fcntl, dup2, getdents64, newfstatat,
- *                statfs, readlinkat, unlinkat, umask, ioctl, poll, mmap, munmap, brk, clone, wait4,
- *                exit_group, rt_sigaction, rt_sigprocmask, clock_gettime, uname, getpid, getgroups, getsid,
- *                setsid, prctl, capget, getsockopt, setsockopt, sendmsg, recvmsg, seccomp,
+ * uid            the run's own dynamic uid (--scope: the caller's), never changed here; no capability is
+ * needed, and all that are found are dropped descriptors    0: the channel to the broker, a SOCK_SEQPACKET
+ * socket; 1, 2: /dev/null. Others are reported and closed. The workload gets 0, 1 and 2 of the RunSpec and
+ * no other. system calls   what a static C program needs to start (brk, arch_prctl, set_tid_address,
+ * set_robust_list, rseq, prlimit64, readlink, getrandom, mprotect), then openat, chdir, close, close_range,
+ * read, pread64, fcntl, dup2, getdents64, newfstatat, statfs, readlinkat, unlinkat, umask, ioctl, poll,
+ * mmap, munmap, brk, clone, wait4, exit_group, rt_sigaction, rt_sigprocmask, clock_gettime, uname, getpid,
+ * getgroups, getsid, setsid, prctl, capget, getsockopt, setsockopt, sendmsg, recvmsg, seccomp,
  *                landlock_create_ruleset, landlock_add_rule, landlock_restrict_self; once the filter is
  *                loaded execve and, where that fails, sendmsg and exit_group.
  *                capset only where a capability is left to drop.
- *                Tried, to be refused or not: socket, bind, getsockname, ioctl, connect, sendto, recvfrom; in a
- *                child keyctl, mount, umount2, setresuid, unshare.
- * trusts         the kernel, and the RunSpec: whoever holds the other end of the channel decides what runs
- * must           attest before it receives; drop everything before execve; report each failure by its stage
- * must not       execute anything without a RunSpec; read a policy or a configuration, or heed its
- *                environment (it only reports that); speak to anybody but the broker; leave a process, a
- *                file, a descriptor or a mapping behind
+ *                Tried, to be refused or not: socket, bind, getsockname, ioctl, connect, sendto, recvfrom;
+ * in a child keyctl, mount, umount2, setresuid, unshare. trusts         the kernel, and the RunSpec: whoever
+ * holds the other end of the channel decides what runs must           attest before it receives; drop
+ * everything before execve; report each failure by its stage must not       execute anything without a
+ * RunSpec; read a policy or a configuration, or heed its environment (it only reports that); speak to
+ * anybody but the broker; leave a process, a file, a descriptor or a mapping behind
  *
  * Stages: attest, receive, stdio, tty, cwd, limits, capabilities, landlock, seccomp, execve (enum
  * ExecStage). The
@@ -52,6 +51,7 @@
 
 typedef struct Shim {
         const char *workspace, *abstract_name;
+        bool scope;
         int channel;
         ExecFds fds;
         RunSpec spec;
@@ -76,6 +76,20 @@ static int reset_signals(void)
         return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none)) < 0 ? -errno : 0;
 }
 
+/* Nothing came from PID 1: not the place, which is waited for, and no set was emptied. */
+static int enter_scope(Shim *s)
+{
+        char *workspace;
+        int r = exec_receive_start(s->channel, &workspace);
+
+        if (r == 0)
+                _exit(EXEC_EXIT_ABANDONED);
+        if (r < 0)
+                return r;
+        s->workspace = workspace; /* for as long as this program runs */
+        return exec_confine_capabilities(false);
+}
+
 static int stage_attest(Shim *s)
 {
         _cleanup_(attest_done) Attest a = {};
@@ -84,6 +98,8 @@ static int stage_attest(Shim *s)
         int r;
 
         r = reset_signals();
+        if (r >= 0 && s->scope)
+                r = enter_scope(s);
         if (r < 0)
                 return r;
         r = exec_attest(s->workspace, s->abstract_name, &a);
@@ -152,12 +168,12 @@ static int stage_cwd(Shim *s)
 
 static int stage_limits(Shim *s)
 {
-        return exec_confine_limits();
+        return exec_confine_limits(&s->spec);
 }
 
 static int stage_capabilities(Shim *s)
 {
-        return exec_confine_capabilities();
+        return exec_confine_capabilities(!s->scope);
 }
 
 static int stage_landlock(Shim *s)
@@ -255,12 +271,15 @@ int main(int argc, char *argv[])
         Shim s = { .channel = CHANNEL_GIVEN };
         ExecFailure failure = {};
 
-        if (argc < 2 || argc > 3 || argv[1][0] != '/' || !is_channel(CHANNEL_GIVEN)) {
-                fputs("agentbox-exec: started by agentboxd inside a run's unit, not by hand\n", stderr);
+        s.scope = argc == 2 && streq(argv[1], "--scope");
+        if (argc < 2 || argc > 3 || (!s.scope && argv[1][0] != '/') || !is_channel(CHANNEL_GIVEN)) {
+                fputs("agentbox-exec: started by agentbox and agentboxd for a run, not by hand\n", stderr);
                 return EXEC_EXIT_FAILED;
         }
-        s.workspace = argv[1];
-        s.abstract_name = argv[2];
+        if (!s.scope) {
+                s.workspace = argv[1];
+                s.abstract_name = argv[2];
+        }
         /* Nobody of the same uid looks into this process; execve undoes it for the workload. */
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || fcntl(1, F_GETFD) < 0 || fcntl(2, F_GETFD) < 0)
                 return EXEC_EXIT_FAILED;

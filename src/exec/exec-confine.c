@@ -39,7 +39,7 @@ static int lock_securebits(cap_t now)
 }
 
 /* Dropping says EPERM for a set that somebody else emptied before, so the result is judged, not the call. */
-static int verify_empty(void)
+static int verify_empty(bool bounding)
 {
         _cleanup_(cap_freep) cap_t now = cap_get_proc(), empty = cap_init();
 
@@ -52,13 +52,13 @@ static int verify_empty(void)
 
                 if (bound < 0) /* the kernel knows no such capability, nor any above it */
                         return c > CAP_AUDIT_READ ? 0 : -EIO;
-                if (bound != 0 || cap_get_ambient(c) != 0)
+                if ((bounding && bound != 0) || cap_get_ambient(c) != 0)
                         return -EPERM;
         }
         return 0;
 }
 
-int exec_confine_capabilities(void)
+int exec_confine_capabilities(bool bounding)
 {
         _cleanup_(cap_freep) cap_t now = cap_get_proc(), empty = cap_init();
         int r;
@@ -79,20 +79,29 @@ int exec_confine_capabilities(void)
         /* Under systemd's list there is no capset(), but then nothing is left to drop either. */
         if (cap_compare(now, empty) != 0 && cap_set_proc(empty) < 0)
                 return -errno;
-        return verify_empty();
+        return verify_empty(bounding);
 }
 
-int exec_confine_limits(void)
+static int lower_limit(int resource, rlim_t max)
 {
         struct rlimit l;
 
-        if (getrlimit(RLIMIT_SIGPENDING, &l) < 0)
+        if (prlimit(0, resource, NULL, &l) < 0)
                 return -errno;
-        l.rlim_max = MIN2(l.rlim_max, (rlim_t) SIGPENDING_MAX);
+        l.rlim_max = MIN2(l.rlim_max, max);
         l.rlim_cur = MIN2(l.rlim_cur, l.rlim_max);
-        if (setrlimit(RLIMIT_SIGPENDING, &l) < 0 || getrlimit(RLIMIT_SIGPENDING, &l) < 0)
+        if (prlimit(0, resource, &l, NULL) < 0 || prlimit(0, resource, NULL, &l) < 0)
                 return -errno;
-        return l.rlim_max <= SIGPENDING_MAX ? 0 : -EPERM;
+        return l.rlim_max <= max ? 0 : -EPERM;
+}
+
+int exec_confine_limits(const RunSpec *spec)
+{
+        int r = lower_limit(RLIMIT_SIGPENDING, SIGPENDING_MAX);
+
+        for (uint32_t i = 0; r >= 0 && i < spec->n_limits; i++)
+                r = lower_limit((int) spec->limits[i].resource, spec->limits[i].max);
+        return r;
 }
 
 int exec_confine_seccomp(const RunSpec *spec)

@@ -55,6 +55,23 @@ static int take_fds(struct msghdr *m, int ret[RUNSPEC_FDS])
         return -EBADMSG;
 }
 
+int exec_receive_start(int channel, char **ret_workspace)
+{
+        char payload[SCOPE_START_SIZE_MAX + 1];
+        ssize_t n;
+        int r;
+
+        do
+                n = recv(channel, payload, sizeof(payload), 0);
+        while (n < 0 && errno == EINTR);
+        if (n == 0 || (n < 0 && errno == ECONNRESET))
+                return 0;
+        if (n < 0)
+                return -errno;
+        r = scope_start_decode(payload, (size_t) n, ret_workspace);
+        return r < 0 ? r : 1;
+}
+
 int exec_receive(int channel, RunSpec *ret, ExecFds *ret_fds)
 {
         /* One byte and some descriptors more than a right message has, to see that there is more. */

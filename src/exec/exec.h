@@ -22,12 +22,18 @@ typedef struct ExecFds {
         int stdio[3];
         int executed; /* closed by the execve and by nothing else */
 } ExecFds;
+/* Waits for the word that a scope is ready. 1: ret_workspace is newly allocated. 0: the broker closed its
+ * end. */
+int exec_receive_start(int channel, char **ret_workspace);
 /* 1: received, ret and ret_fds are filled. 0: the broker closed its end. */
 int exec_receive(int channel, RunSpec *ret, ExecFds *ret_fds);
 
 /* exec-confine.c, in this order. Each verifies by reading back, or is refused by the kernel as a whole. */
-int exec_confine_limits(void);
-int exec_confine_capabilities(void);
+/* Lowers the resource limits that spec has, and what all runs of a uid share. */
+int exec_confine_limits(const RunSpec *spec);
+/* no_new_privs, and every set empty. bounding: that one, too; only who has CAP_SETPCAP can empty it, and
+ * under no_new_privs nothing can be gained from it. */
+int exec_confine_capabilities(bool bounding);
 int exec_confine_seccomp(const RunSpec *spec);
 
 /* exec-landlock.c: needs no_new_privs. Adds rules for the terminal on 0, 1 and 2, too. */

@@ -58,6 +58,8 @@ enum {
 #define DEFAULT FILTER_PROFILE_DEFAULT
 #define BUILD FILTER_PROFILE_BUILD
 
+#define SOCKETPAIR(needs, type, protocol) \
+        { "socketpair", STRICT, needs, { INT(0, AF_UNIX), TYPE(type), INT(2, protocol) } }
 #define SELF(n) INT(n, FILTER_SELF_PLACEHOLDER)
 #define SAME(n) INT(n, -1) /* "leave it" */
 #define SETUID(...) { "setuid", { __VA_ARGS__ } }
@@ -121,9 +123,14 @@ const FilterGrant filter_grants[] = {
         /* Reading the interfaces: node does not start without it. Changing anything takes CAP_NET_ADMIN. */
         SOCKET(NEED_NETLINK, AF_NETLINK, SOCK_RAW, NETLINK_ROUTE),
         SOCKET(NEED_NETLINK, AF_NETLINK, SOCK_DGRAM, NETLINK_ROUTE),
-        /* Any type: those that the family does not have are refused by the kernel. */
-        { "socketpair", STRICT, NEED_NOTHING, { INT(0, AF_UNIX), INT(2, 0) } },
-        { "socketpair", STRICT, NEED_NOTHING, { INT(0, AF_UNIX), INT(2, PF_UNIX) } },
+        /* A pair of datagram sockets (the kernel takes raw for the same) can send to any name, connected as
+         * it is: so it is worth what socket() is. */
+        SOCKETPAIR(NEED_NOTHING, SOCK_STREAM, 0),
+        SOCKETPAIR(NEED_NOTHING, SOCK_STREAM, PF_UNIX),
+        SOCKETPAIR(NEED_NOTHING, SOCK_SEQPACKET, 0),
+        SOCKETPAIR(NEED_NOTHING, SOCK_SEQPACKET, PF_UNIX),
+        SOCKETPAIR(NEED_UNIX, SOCK_DGRAM, 0),
+        SOCKETPAIR(NEED_UNIX, SOCK_DGRAM, PF_UNIX),
 
         /* The query and the plain Linux personality; without address randomisation for debuggers and the
            sanitizers. */

@@ -28,7 +28,7 @@ extern const char *const filter_profile_names[_FILTER_PROFILE_MAX]; /* "jit", "b
 
 typedef struct FilterSpec {
         FilterProfile profile;
-        bool unix_sockets;   /* socket(AF_UNIX) allowed; socketpair(AF_UNIX) always is */
+        bool unix_sockets;   /* socket(AF_UNIX) allowed; socketpair(AF_UNIX) for streams always is */
         bool inet_sockets;   /* AF_INET and AF_INET6: TCP, UDP, ICMP echo */
         bool kill_on_denied; /* OnDenied=kill: EPERM becomes the end of the process; "not here" stays an
                               * error, as do owners of files and priorities */

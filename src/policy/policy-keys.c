@@ -70,8 +70,9 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                        "certificates and time zones, read-only, and a synthetic /etc. A path: a directory "
                        "with the file tree of another system, of which the workload sees usr, bin, sbin, "
                        "lib and the like as it sees the host's otherwise; nobody but root may be able to "
-                       "change it. A disk image is not supported in this version. \"/\" stands for the host's own tree, without any wall of files: "
-                       "for --unit=scope alone, which can have no other.",
+                       "change it. A disk image is not supported in this version. \"/\" stands for the "
+                       "host's own tree, readable as the caller may read it, writable nowhere but in the "
+                       "workspace: for --unit=scope alone, which can have no other.",
         },
         [FILES_EXPOSE] = {
                 .section = "Files", .name = "Expose", .type = POLICY_TYPE_LIST,
@@ -87,18 +88,18 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
                 .fallback = "/workspace", .max = 255, .check = policy_check_workspace, .syntax = "PATH",
                 .doc = "The writable directory in which the workload starts; in memory, gone when the run "
-                       "ends.",
+                       "ends. A scope has one of its own beneath /run/agentbox.",
         },
         [FILES_WORKSPACE_SIZE] = {
                 .section = "Files", .name = "WorkspaceSize", .type = POLICY_TYPE_SIZE,
-                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
                 .fallback = "256M", .min = KIB(64), .max = TIB(1),
                 .doc = "Bytes that the workspace can hold. What is written there counts against Memory= "
                        "too.",
         },
         [FILES_WORKSPACE_INODES] = {
                 .section = "Files", .name = "WorkspaceInodes", .type = POLICY_TYPE_SIZE,
-                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE,
+                .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
                 .fallback = "64K", .min = 16, .max = MIB(64), .syntax = "COUNT",
                 .doc = "Files and directories that the workspace can hold.",
         },

@@ -305,7 +305,8 @@ static void test_scope(void **state)
 
         assert_int_equal(policy_check_enforceable(service, true, &e), -EOPNOTSUPP);
         assert_non_null(strstr(e->message, "Files.Root=host-usr"));
-        assert_non_null(strstr(e->message, "Files.WorkspaceSize=256M"));
+        assert_non_null(strstr(e->message, "Files.TmpSize=64M"));
+        assert_null(strstr(e->message, "Files.WorkspaceSize="));
         assert_non_null(strstr(e->message, "Network.Egress=filtered"));
         assert_null(strstr(e->message, "Limits."));
         assert_int_equal(policy_check_enforceable(scope, true, NULL), 0);

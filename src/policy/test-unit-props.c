@@ -223,7 +223,12 @@ static void test_scope(void **state)
         UnitContext c = context;
 
         c.scope = true;
+        c.workspace = "/run/agentbox/x/work";
+        c.workspace_mount = "run-agentbox-x-work.mount";
+        c.uid = c.gid = 1000;
         make(&c, settings, &p);
+        assert_string_equal(find(&p, "BindsTo")->l[0], "run-agentbox-x-work.mount");
+        assert_string_equal(find(&p, "DevicePolicy")->s, "strict");
         assert_null(unit_props_find(&p, "DynamicUser"));
         assert_null(unit_props_find(&p, "ExecStart"));
         assert_null(unit_props_find(&p, "SystemCallFilter"));

@@ -153,6 +153,26 @@ static int fill_binds(const Policy *p, const UnitContext *c, UnitProp *q, Error 
         return r < 0 ? r : 1;
 }
 
+/* A scope has no /dev of its own: the caller's terminals are there, which "closed" leaves open. */
+static int fill_device_policy(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->s = strdup(c->scope ? "strict" : "closed");
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
+}
+
+static int fill_devices(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        static const char *const devices[] = { "/dev/null", "rw", "/dev/zero", "rw", "/dev/full", "rw",
+                "/dev/random", "r", "/dev/urandom", "r", "/dev/tty", "rw" };
+
+        return list_of(devices, ELEMENTSOF(devices), q, reterr);
+}
+
+static int fill_workspace_mount(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        return c->workspace_mount ? list_of(&c->workspace_mount, 1, q, reterr) : 0;
+}
+
 static int tmpfs_add(UnitProp *q, const char *path, unsigned mode, uint64_t size, uint64_t inodes, bool exec,
                 Error **reterr)
 {
@@ -317,6 +337,7 @@ static int fill_mdwe(const Policy *p, const UnitContext *c, UnitProp *q, Error *
 
 #define BOTH (UNIT_TARGET_SERVICE | UNIT_TARGET_SCOPE)
 #define SERVICE UNIT_TARGET_SERVICE
+#define SCOPE UNIT_TARGET_SCOPE
 #define K UNIT_PROP_KEY
 
 /* A row whose effect a promise sees, and one that nothing but the read-back can see. */
@@ -342,6 +363,8 @@ const UnitPropRow unit_prop_rows[] = {
         /* The unit. */
         SETTING("Description", STRING, BOTH, "text for people", .fill = fill_description),
         ROW("Slice", STRING, BOTH, "cgroup", .fill = fill_slice),
+        ROW("BindsTo", STRV, SCOPE, "workspace", .fill = fill_workspace_mount),
+        ROW("After", STRV, SCOPE, "workspace", .fill = fill_workspace_mount),
         SETTING("CollectMode", STRING, BOTH, "acts when the unit has ended", .s = "inactive-or-failed"),
         SETTING("Type", STRING, SERVICE, "how PID 1 waits for the start", .s = "exec"),
         /* Else the run could ask for more time. */
@@ -377,7 +400,8 @@ const UnitPropRow unit_prop_rows[] = {
         ROW("MemoryPressureWatch", STRING, SERVICE, "mounts", .since = 254, .s = "no"),
         ROW("TasksMax", U64, BOTH, "tasks-limit", FROM(LIMITS_TASKS, 1)),
         ROW("IOWeight", U64, BOTH, "io-weight", FROM(LIMITS_IO_WEIGHT, 1)),
-        ROW("DevicePolicy", STRING, BOTH, "device-filter", .s = "closed"),
+        ROW("DevicePolicy", STRING, BOTH, "device-filter", .fill = fill_device_policy),
+        ROW("DeviceAllow", PAIRS, SCOPE, "device-filter", .fill = fill_devices),
         ROW("IPAddressAllow", PREFIXES, BOTH, "address-filter", .keys = K(NETWORK_EGRESS) | K(NETWORK_ALLOW),
             .fill = fill_ip_allow),
         ROW("IPAddressDeny", PREFIXES, BOTH, "address-filter", .keys = K(NETWORK_EGRESS),

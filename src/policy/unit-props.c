@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <stdio.h>
 
+#include "policy/filter-compile.h"
 #include "policy/unit-props.h"
 
 const UnitPropRow *unit_prop_row(const char *name)
@@ -84,6 +86,42 @@ int unit_props_from_policy(const Policy *p, const UnitContext *c, UnitProps *ret
                 if (r > 0)
                         props.n++;
         }
+        *ret = props;
+        props = (UnitProps){};
+        return 0;
+}
+
+/* ---- the workspace of a scope */
+
+static UnitProp text_prop(const char *name, char *s)
+{
+        return (UnitProp){ .name = name, .type = UNIT_PROP_STRING, .s = s };
+}
+
+int unit_props_of_workspace(const Policy *p, const UnitContext *c, UnitProps *ret, Error **reterr)
+{
+        _cleanup_(unit_props_done) UnitProps props = { .props = calloc(7, sizeof(UnitProp)) };
+        bool exec = policy_u64(p, SYSCALLS_PROFILE) != FILTER_PROFILE_STRICT;
+        char *options = NULL;
+
+        if (!props.props ||
+                        asprintf(&options, "mode=0700,uid=%u,gid=%u,size=%llu,nr_inodes=%llu,nosuid,nodev%s",
+                                        c->uid, c->gid,
+                                        (unsigned long long) policy_u64(p, FILES_WORKSPACE_SIZE),
+                                        (unsigned long long) policy_u64(p, FILES_WORKSPACE_INODES),
+                                        exec ? "" : ",noexec") < 0)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        props.props[props.n++] = text_prop("Description", strdup(c->description));
+        props.props[props.n++] = text_prop("What", strdup("agentbox"));
+        props.props[props.n++] = text_prop("Where", strdup(c->workspace));
+        props.props[props.n++] = text_prop("Type", strdup("tmpfs"));
+        props.props[props.n++] = text_prop("Options", options);
+        for (size_t i = 0; i < props.n; i++)
+                if (!props.props[i].s)
+                        return error_set(reterr, -ENOMEM, "out of memory");
+        /* It goes when the scope does, whoever else of the same user stands in it. */
+        props.props[props.n++] = (UnitProp){ .name = "StopWhenUnneeded", .type = UNIT_PROP_BOOL, .u = true };
+        props.props[props.n++] = (UnitProp){ .name = "LazyUnmount", .type = UNIT_PROP_BOOL, .u = true };
         *ret = props;
         props = (UnitProps){};
         return 0;

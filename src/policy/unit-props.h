@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/buf.h"
 #include "policy/policy.h"
@@ -29,6 +30,10 @@ typedef struct UnitContext {
         char *const *extra_binds;    /* "SRC:DEST" read-only binds that the root needs (ld.so.cache,
                                         certificates, ...) */
         const char *const *ip_allow; /* unused: computed from the policy */
+        /* A scope's alone: where its workspace is mounted, the name of the mount unit, and whose it is. */
+        const char *workspace, *workspace_mount;
+        uid_t uid;
+        gid_t gid;
 } UnitContext;
 
 typedef enum UnitPropType {
@@ -92,6 +97,9 @@ const UnitPropRow *unit_prop_row(const char *name);
 
 /* The properties in the order to send. Errors as policy_check_enforceable(). */
 int unit_props_from_policy(const Policy *p, const UnitContext *c, UnitProps *ret, Error **reterr);
+/* Those of the mount unit that a scope's workspace is: in one transaction with the scope, and unmounted by
+ * PID 1 when the scope is over. */
+int unit_props_of_workspace(const Policy *p, const UnitContext *c, UnitProps *ret, Error **reterr);
 const UnitProp *unit_props_find(const UnitProps *p, const char *name);
 
 /* "NAME=VALUE" per line as systemd's own files write it, for policy explain, golden files and "systemd-run"

@@ -10,30 +10,39 @@
 #define AGENTBOX_MANAGER_INTERFACE "org.agentbox1.Manager"
 #define AGENTBOX_RUN_INTERFACE "org.agentbox1.Run"
 
-/* Run(policy, tightenings ("SECTION.KEY=VALUE"), argv, environment given with -e and the caller's values of the policy's Pass=
- *     names ("NAME=VALUE"), options, stdio) → (run id, object path, facts).
- * An error has a second string behind its message where the refusal is on record: the run id.
- * Returns when the run was verified and its program is being executed (or could not be: RunEnded then says so).
- * options: "cwd" s (relative: below the workspace), "name" s, "detach" b, "tty" b, "unit" s (service|scope), "term" s (xterm).
- * stdio: none (detach: /dev/null), or three: stdin (read end of a pipe), stdout, stderr (write ends); with "tty" the slave of a pty
- * three times. Anything but a fifo, /dev/null or a pty slave is refused.
- * facts: "policy" s, "workspace" s, "output_limit" t (bytes for stdout + stderr; the relay cuts there and calls Kill with reason
- * "output-limit"), "pass" is not here: the client asks PolicyPass first. */
+/* Run(policy, tightenings ("SECTION.KEY=VALUE"), argv, environment given with -e and the caller's values of
+ * the policy's Pass= names ("NAME=VALUE"), options, stdio) → (run id, object path, facts). An error has a
+ * second string behind its message where the refusal is on record: the run id. Returns when the run was
+ * verified and its program is being executed (or could not be: RunEnded then says so). options: "cwd" s
+ * (relative: below the workspace), "name" s, "detach" b, "tty" b, "unit" s (service|scope), "term" s
+ * (xterm). With unit=scope two more, and no "detach": "scope-pidfd" h, of a child that executes
+ * "agentbox-exec --scope" with no_new_privs, an empty environment, a SOCK_SEQPACKET socket as descriptor 0
+ * and /dev/null as 1 and 2; "scope-channel" h, the other end of that socket. The client reaps that child and
+ * says with ReportExit how it ended. stdio: none (detach: /dev/null), or three: stdin (read end of a pipe),
+ * stdout, stderr (write ends); with "tty" the slave of a pty three times. Anything but a fifo, /dev/null or
+ * a pty slave is refused. facts: "policy" s, "workspace" s, "output_limit" t (bytes for stdout + stderr; the
+ * relay cuts there and calls Kill with reason "output-limit"), "pass" is not here: the client asks
+ * PolicyPass first. */
 #define AGENTBOX_RUN_SIGNATURE "sasaayaaya{sv}ah"
 #define AGENTBOX_RUN_RESULT "soa{sv}"
 /* PrepareRun(policy) → names of the environment variables that the policy passes from the caller. */
 #define AGENTBOX_PASS_SIGNATURE "s"
 #define AGENTBOX_PASS_RESULT "as"
-/* ListRuns() → for each visible run its facts; GetRun(run id or unique name) → facts. Keys: see ResultKey in wire/record.h plus
- * "run" s, "name" s, "policy" s, "policy_digest" s, "unit" s, "invocation_id" s, "state" s (starting|running|ended), "caller_uid" u,
- * "command" s (as far as Arguments= lets it be recorded), "started" t (µs since the epoch), "uid" u, "main_pid" u, "memory" t, "tasks" t,
- * "cpu_usec" t, "verified" as, "detached" b. */
+/* ListRuns() → for each visible run its facts; GetRun(run id or unique name) → facts. Keys: see ResultKey in
+ * wire/record.h plus "run" s, "name" s, "policy" s, "policy_digest" s, "unit" s, "invocation_id" s, "state"
+ * s (starting|running|ended), "caller_uid" u, "command" s (as far as Arguments= lets it be recorded),
+ * "started" t (µs since the epoch), "uid" u, "main_pid" u, "memory" t, "tasks" t, "cpu_usec" t, "verified"
+ * as, "detached" b. */
 #define AGENTBOX_LIST_RESULT "aa{sv}"
 #define AGENTBOX_FACTS "a{sv}"
 /* ListPolicies() → names of the installed policies. */
 /* WaitRun(run) → result record; answers when the run has ended (at once where it has). */
-/* KillRun(run, signal, reason): reason "" or "output-limit" (only the client that started it). signal 0: end the whole run. */
+/* KillRun(run, signal, reason): reason "" or "output-limit" (only the client that started it). signal 0: end
+ * the whole run. */
 #define AGENTBOX_KILL_SIGNATURE "sis"
+/* ReportExit(run, code (CLD_EXITED, CLD_KILLED, CLD_DUMPED), status or signal): of a scope, from the client
+ * that started it. */
+#define AGENTBOX_REPORT_EXIT_SIGNATURE "sii"
 /* ResizeTerminal is not here: the client owns the pty's master. */
 /* Doctor() → lines: (check, ok|warning|failed, message, advice). Needs inspect-all. */
 #define AGENTBOX_DOCTOR_RESULT "a(ssss)"

@@ -9,7 +9,8 @@
  *
  *   u32 magic, argv, env, cwd, u8 tty
  *   u32 n, n times (u16 code, u8 jt, u8 jf, u32 k)
- *   u64 landlock_fs, landlock_write, u8 landlock_exec_written, u8 landlock_scope, u32 landlock_abi */
+ *   u64 landlock_fs, landlock_write, u8 landlock_exec_written, u8 landlock_scope, u32 landlock_abi
+ *   u32 n, n times (u32 resource, u64 max) */
 
 void runspec_done(RunSpec *s)
 {
@@ -18,6 +19,7 @@ void runspec_done(RunSpec *s)
         strv_free(s->landlock_write);
         free(s->cwd);
         free(s->filter);
+        free(s->limits);
         *s = (RunSpec){};
 }
 
@@ -34,8 +36,11 @@ static int runspec_check(const RunSpec *s)
         STRV_FOREACH(i, s->landlock_write)
         if (!path_is_normal(*i))
                 return -EINVAL;
-        if (n_argv > RUNSPEC_ARGS_MAX || strv_length(s->env) > RUNSPEC_ARGS_MAX ||
-                        s->n_filter > RUNSPEC_FILTER_MAX ||
+        for (uint32_t i = 0; i < s->n_limits; i++)
+                if (s->limits[i].resource >= RUNSPEC_LIMITS_MAX)
+                        return -EINVAL;
+        if (s->n_limits > RUNSPEC_LIMITS_MAX || n_argv > RUNSPEC_ARGS_MAX ||
+                        strv_length(s->env) > RUNSPEC_ARGS_MAX || s->n_filter > RUNSPEC_FILTER_MAX ||
                         strv_length(s->landlock_write) > RUNSPEC_PATHS_MAX || strlen(s->cwd) >= PATH_MAX)
                 return -E2BIG;
         return 0;
@@ -64,6 +69,11 @@ int runspec_encode(const RunSpec *s, Buf *out)
         buf_u8(out, s->landlock_exec_written);
         buf_u8(out, s->landlock_scope);
         buf_u32(out, s->landlock_abi);
+        buf_u32(out, s->n_limits);
+        for (uint32_t i = 0; i < s->n_limits; i++) {
+                buf_u32(out, s->limits[i].resource);
+                buf_u64(out, s->limits[i].max);
+        }
         if (out->error == 0 && out->size > RUNSPEC_SIZE_MAX)
                 out->error = -E2BIG;
         return out->error;
@@ -93,6 +103,24 @@ static void read_filter(Reader *r, RunSpec *s)
         }
 }
 
+static void read_limits(Reader *r, RunSpec *s)
+{
+        uint32_t n = read_count(r, RUNSPEC_LIMITS_MAX, sizeof(uint32_t) + sizeof(uint64_t));
+
+        if (n == 0)
+                return;
+        s->limits = calloc(n, sizeof(*s->limits));
+        if (!s->limits) {
+                r->error = -ENOMEM;
+                return;
+        }
+        s->n_limits = n;
+        for (uint32_t i = 0; i < n; i++) {
+                s->limits[i].resource = read_u32(r);
+                s->limits[i].max = read_u64(r);
+        }
+}
+
 int runspec_decode(const void *p, size_t n, RunSpec *ret)
 {
         Reader reader = { .data = p, .size = n };
@@ -111,6 +139,7 @@ int runspec_decode(const void *p, size_t n, RunSpec *ret)
         s.landlock_exec_written = read_bool(&reader);
         s.landlock_scope = read_bool(&reader);
         s.landlock_abi = read_u32(&reader);
+        read_limits(&reader, &s);
         r = read_end(&reader);
         if (r < 0)
                 return r;
@@ -118,6 +147,32 @@ int runspec_decode(const void *p, size_t n, RunSpec *ret)
                 return -EBADMSG;
         *ret = s;
         s = (RunSpec){};
+        return 0;
+}
+
+int scope_start_encode(const char *workspace, Buf *out)
+{
+        if (!path_is_normal(workspace) || strlen(workspace) >= SCOPE_START_SIZE_MAX - 64)
+                return -EINVAL;
+        buf_u32(out, SCOPE_START_MAGIC);
+        return buf_blob(out, workspace, strlen(workspace));
+}
+
+int scope_start_decode(const void *p, size_t n, char **ret_workspace)
+{
+        Reader reader = { .data = p, .size = n };
+        _cleanup_free_ char *workspace = NULL;
+        int r;
+
+        if (read_u32(&reader) != SCOPE_START_MAGIC)
+                return -EBADMSG;
+        workspace = read_string(&reader, SCOPE_START_SIZE_MAX);
+        r = read_end(&reader);
+        if (r < 0)
+                return r;
+        if (!path_is_normal(workspace))
+                return -EBADMSG;
+        *ret_workspace = TAKE_PTR(workspace);
         return 0;
 }
 

@@ -19,13 +19,22 @@
  * nothing: PID 1 keeps a copy of the shim's end for as long as the unit lives.) Where anything fails, the
  * shim sends one ExecFailure message over the socket and exits. */
 
+/* The shim itself, in the host's /usr, which is the run's. */
+#define SHIM_PATH PKGLIBEXECDIR "/agentbox-exec"
+
 #define RUNSPEC_MESSAGE "agentbox-runspec 1"
-#define RUNSPEC_MAGIC 0x31534241u /* "ABS1" */
+#define RUNSPEC_MAGIC 0x32534241u /* "ABS2" */
 #define RUNSPEC_SIZE_MAX (8u << 20)
 #define RUNSPEC_ARGS_MAX 65536u
 #define RUNSPEC_FILTER_MAX 4096u /* BPF_MAXINSNS */
 #define RUNSPEC_PATHS_MAX 64u
+#define RUNSPEC_LIMITS_MAX 16u /* RLIM_NLIMITS */
 #define RUNSPEC_FDS 5u /* memfd, stdin, stdout, stderr, executed */
+
+typedef struct RunLimit {
+        uint32_t resource; /* RLIMIT_* */
+        uint64_t max;      /* soft and hard; where the hard one is lower already, it stays */
+} RunLimit;
 
 typedef struct RunSpec {
         char **argv;                /* at least one; any bytes but NUL */
@@ -42,6 +51,8 @@ typedef struct RunSpec {
         bool landlock_scope;        /* abstract sockets and signals stay inside, where the kernel has it */
         uint32_t landlock_abi; /* what the shim attested (0 where that was an error); it must find exactly
                                   this again or fail */
+        RunLimit *limits;      /* what PID 1 has not set: a scope has no resource limits */
+        uint32_t n_limits;
 } RunSpec;
 
 void runspec_done(RunSpec *s);
@@ -49,6 +60,14 @@ void runspec_done(RunSpec *s);
 int runspec_encode(const RunSpec *s, Buf *out);
 /* -EBADMSG: not well-formed or over a bound. ret is filled completely or untouched. */
 int runspec_decode(const void *p, size_t n, RunSpec *ret);
+
+/* Broker → shim of a scope, before everything else: it is in its cgroup now and may attest. (In a service it
+ * is there from its first instruction.) u32 magic, then the workspace, an absolute path. */
+#define SCOPE_START_MAGIC 0x31434241u /* "ABC1" */
+#define SCOPE_START_SIZE_MAX 4096u
+int scope_start_encode(const char *workspace, Buf *out);
+/* -EBADMSG; ret_workspace is newly allocated. */
+int scope_start_decode(const void *p, size_t n, char **ret_workspace);
 
 /* What the shim exits with where the workload never ran. The ExecFailure message says why; the status alone
  * says nothing, for a workload may exit with the same. */

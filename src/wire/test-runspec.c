@@ -22,6 +22,7 @@ static struct sock_filter program[] = {
 
 static char *sample_argv[] = { S("/bin/sh"), S(""), S("\x01\xff"), NULL };
 static char *sample_env[] = { S("A=1"), S("B="), NULL };
+static RunLimit sample_limits[] = { { .resource = 7, .max = 1024 }, { .resource = 4, .max = UINT64_MAX } };
 static char *sample_paths[] = { S("/workspace"), S("/tmp"), NULL };
 
 /* Borrowed parts: never given to runspec_done(). */
@@ -39,6 +40,8 @@ static RunSpec sample(void)
                 .landlock_exec_written = true,
                 .landlock_scope = true,
                 .landlock_abi = 7,
+                .limits = sample_limits,
+                .n_limits = ELEMENTSOF(sample_limits),
         };
 }
 
@@ -64,6 +67,11 @@ static void test_round_trip(void **state)
         assert_memory_equal(in.filter, out.filter, sizeof(program));
         assert_int_equal(in.landlock_fs, out.landlock_fs);
         assert_int_equal(in.landlock_abi, out.landlock_abi);
+        assert_int_equal(out.n_limits, in.n_limits);
+        for (uint32_t i = 0; i < in.n_limits; i++) {
+                assert_int_equal(out.limits[i].resource, in.limits[i].resource);
+                assert_int_equal(out.limits[i].max, in.limits[i].max);
+        }
         assert_true(out.tty && out.landlock_exec_written && out.landlock_scope);
         runspec_done(&out);
 
@@ -86,10 +94,33 @@ static void test_round_trip(void **state)
         buf_done(&b);
 }
 
+static void test_scope_start(void **state)
+{
+        static const uint8_t golden[] = "ABC1\6\0\0\0/a/b.c";
+        _cleanup_buf_ Buf b = {};
+        char *workspace = NULL;
+
+        assert_int_equal(scope_start_encode("relative", &b), -EINVAL);
+        assert_int_equal(scope_start_encode("/a/../b", &b), -EINVAL);
+        assert_int_equal(scope_start_encode("/a/b.c", &b), 0);
+        assert_int_equal(b.size, sizeof(golden) - 1);
+        assert_memory_equal(b.data, golden, b.size);
+        for (size_t n = 0; n < b.size; n++)
+                assert_int_equal(scope_start_decode(b.data, n, &workspace), -EBADMSG);
+        assert_null(workspace);
+        assert_int_equal(scope_start_decode(b.data, b.size, &workspace), 0);
+        assert_string_equal(workspace, "/a/b.c");
+        free(workspace);
+        workspace = NULL;
+        b.data[8] = 'a'; /* no absolute path any more */
+        assert_int_equal(scope_start_decode(b.data, b.size, &workspace), -EBADMSG);
+        assert_null(workspace);
+}
+
 /* The bytes themselves: what they are must not change without the magic number changing, too. */
 static void test_golden(void **state)
 {
-        static const uint8_t golden[] = "ABS1"
+        static const uint8_t golden[] = "ABS2"
                                         "\3\0\0\0"
                                         "\7\0\0\0/bin/sh"
                                         "\0\0\0\0"
@@ -108,7 +139,10 @@ static void test_golden(void **state)
                                         "\12\0\0\0/workspace"
                                         "\4\0\0\0/tmp"
                                         "\1\1"
-                                        "\7\0\0\0";
+                                        "\7\0\0\0"
+                                        "\2\0\0\0"
+                                        "\7\0\0\0\0\4\0\0\0\0\0\0"
+                                        "\4\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff";
         RunSpec in = sample();
         Buf b = {};
 
@@ -278,6 +312,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_round_trip),
                 cmocka_unit_test(test_golden),
+                cmocka_unit_test(test_scope_start),
                 cmocka_unit_test(test_rules),
                 cmocka_unit_test(test_size_bound),
                 cmocka_unit_test(test_hostile),

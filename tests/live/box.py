@@ -226,7 +226,7 @@ def mounts():
 
 
 def cgroups():
-    out = sh("find /sys/fs/cgroup -type d -name 'agentbox-*.service' 2>/dev/null", check=False)
+    out = sh("find /sys/fs/cgroup -type d \\( -name 'agentbox-*.service' -o -name 'agentbox-*.scope' \\) 2>/dev/null", check=False)
     return out.split()
 
 
