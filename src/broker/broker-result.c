@@ -50,6 +50,12 @@ static bool was_signal(const RunEnding *e, const RunResult *r)
         return e->exec_main_code == CLD_KILLED || e->exec_main_code == CLD_DUMPED;
 }
 
+/* The command of a scope dies with its client, perhaps before the bus says that the client is gone. */
+static bool was_abandoned(const RunEnding *e, const RunResult *r)
+{
+        return e->unreported && e->client_gone;
+}
+
 static char *text_output(const RunEnding *e, const RunResult *r)
 {
         _cleanup_free_ char *limit = format_size(e->output_max);
@@ -100,6 +106,7 @@ static const struct {
         { was_timeout, REASON_TIMEOUT, text_timeout },
         { was_exit, REASON_EXITED, NULL },
         { was_signal, REASON_SIGNAL, NULL },
+        { was_abandoned, REASON_KILLED, text_asked },
         { NULL, REASON_LOST, text_lost },
 };
 

@@ -199,6 +199,8 @@ static void test_classify(void **state)
                                   .output_max = 64 << 20 },
                                 5, REASON_OUTPUT_LIMIT, UINT64_MAX, SIGKILL, 137,
                                 "output limit 64M reached" },
+                { { .unit_result = "success", .unreported = true, .client_gone = true }, 5, REASON_KILLED,
+                                UINT64_MAX, UINT64_MAX, 137, "its client is gone" },
                 { { .unit_result = "success" }, 5, REASON_LOST, UINT64_MAX, UINT64_MAX, 125,
                                 "nobody saw how it ended: the broker or its connection to PID 1 was away" },
         };
