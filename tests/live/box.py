@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What the live tests share: running agentbox, reading its records, looking for leftovers."""
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -284,6 +285,12 @@ def user(name, *groups):
 
 def cgroup_v2():
     return pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
+
+def landlock_version():
+    """0 where the kernel has none."""
+    create_ruleset, version = 444, 1
+    return max(0, ctypes.CDLL(None).syscall(create_ruleset, None, 0, version))
 
 
 def broker_pid():

@@ -14,8 +14,13 @@ from test_network import CONNECT, listener
 OPEN = "[Files]\nRoot=/\n[Network]\nEgress=open\n"
 
 
+WALL = 3  # the version of Landlock from which a file that cannot be written cannot be truncated either
+
+
 def setting(text=OPEN, name="live-scope"):
     """A user who may, and a policy that a scope can carry."""
+    if box.landlock_version() < WALL:
+        raise box.Skip(f"scopes need Landlock {WALL}, and this kernel has {box.landlock_version()}")
     user(box.USER, "agentbox")
     return policy(name, text)
 
@@ -50,6 +55,16 @@ def mounted():
 
 
 # --- it runs
+
+def test_is_refused_where_the_kernel_has_no_wall_for_files():
+    if box.landlock_version() >= WALL:
+        raise box.Skip(f"this kernel has Landlock {box.landlock_version()}")
+    user(box.USER, "agentbox")
+    policy("live-scope", OPEN)
+    done = run("/bin/echo", "untrusted-code-ran", policy="live-scope", options=["--unit=scope"], as_user=box.USER)
+    expect(done, 125, err="file-wall")
+    assert b"untrusted-code-ran" not in done.stdout, done
+
 
 def test_runs_as_the_caller_in_a_scope():
     done = expect(scope_sh("id -un; cat /proc/self/cgroup; pwd; echo $HOME $USER $TMPDIR; echo to-stderr >&2; cat", stdin=b"through\n"))
