@@ -55,6 +55,7 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         r->peer.pid = (pid_t) s->main_pid;
         r->detached = s->detached;
         r->result.started = s->started;
+        r->started_monotonic = s->started_monotonic;
         r->memory_max = s->memory_max;
         r->runtime_usec = s->runtime_usec;
         r->output_max = s->output_max;

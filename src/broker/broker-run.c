@@ -278,6 +278,7 @@ static int launch(Run *r, Error **reterr)
         if (k < 0)
                 return k;
         r->result.started = now_realtime();
+        r->started_monotonic = now_monotonic();
         /* From here on an untrusted instruction may run: a broker that comes after us must know. */
         k = run_write_state(r, STATE_RUNNING);
         if (k < 0)

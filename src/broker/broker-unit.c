@@ -510,6 +510,7 @@ static const struct {
         { "ExecMainCode", read_i32_into, offsetof(UnitStatus, exec_main_code) },
         { "ExecMainStatus", read_i32_into, offsetof(UnitStatus, exec_main_status) },
         { "ExecMainExitTimestamp", read_u64_into, offsetof(UnitStatus, exec_main_exit) },
+        { "ExecMainExitTimestampMonotonic", read_u64_into, offsetof(UnitStatus, exec_main_exit_monotonic) },
 };
 
 static int read_field(UnitStatus *s, const char *name, sd_bus_message *m)

@@ -26,6 +26,7 @@ typedef struct UnitStatus {
         uint32_t main_pid; /* 0: none now */
         int32_t exec_main_code, exec_main_status;
         uint64_t exec_main_exit; /* µs since the epoch; 0: has not exited */
+        uint64_t exec_main_exit_monotonic;
 } UnitStatus;
 void unit_status_done(UnitStatus *s);
 bool unit_status_is_over(const UnitStatus *s); /* inactive or failed */

@@ -96,14 +96,17 @@ static int fill_result(Run *r)
                 .runtime_usec = r->runtime_usec,
                 .output_max = r->output_max,
         };
+        uint64_t ended;
 
         result->run = strdup(r->id);
         result->policy = strdup(r->policy_name);
         if (!result->run || !result->policy || strv_copy(r->verified, &result->verified) < 0)
                 return -ENOMEM;
         result->ended = r->status.exec_main_exit > 0 ? r->status.exec_main_exit : now_realtime();
-        if (result->started != UINT64_MAX && result->ended >= result->started)
-                result->wall_usec = result->ended - result->started;
+        /* Somebody may have set the clock meanwhile. */
+        ended = r->status.exec_main_exit_monotonic > 0 ? r->status.exec_main_exit_monotonic : now_monotonic();
+        if (result->started != UINT64_MAX && ended >= r->started_monotonic)
+                result->wall_usec = ended - r->started_monotonic;
         result->cpu_usec = final_figure(&r->usage, USAGE_CPU_USEC);
         result->memory_peak = final_figure(&r->usage, USAGE_MEMORY_PEAK);
         result->tasks_peak = final_figure(&r->usage, USAGE_TASKS_PEAK);

@@ -8,7 +8,7 @@
 #include "base/strv.h"
 #include "broker/run-state.h"
 
-#define STATE_MAGIC 0x32525341u /* "ASR2" */
+#define STATE_MAGIC 0x33525341u /* "ASR3" */
 #define STATE_SIZE_MAX (256u * 1024)
 #define STATE_STRING_MAX (64u * 1024)
 #define STATE_LIST_MAX 256u
@@ -28,6 +28,7 @@ static const size_t state_u32[] = { offsetof(RunState, caller_uid), offsetof(Run
         offsetof(RunState, main_pid) };
 static const size_t state_u64[] = {
         offsetof(RunState, started),
+        offsetof(RunState, started_monotonic),
         offsetof(RunState, memory_max),
         offsetof(RunState, runtime_usec),
         offsetof(RunState, output_max),

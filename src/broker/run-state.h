@@ -24,6 +24,7 @@ typedef struct RunState {
         uint32_t caller_uid, uid, main_pid;
         bool detached, scope;
         uint64_t started; /* µs since the epoch; UINT64_MAX: not yet */
+        uint64_t started_monotonic; /* the same by the clock that nobody sets, from the boot on */
         uint64_t memory_max, runtime_usec, output_max;
         char **verified;
 } RunState;

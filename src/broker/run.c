@@ -212,6 +212,7 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .detached = r->detached,
                                                           .scope = r->scope,
                                                           .started = r->result.started,
+                                                          .started_monotonic = r->started_monotonic,
                                                           .memory_max = r->memory_max,
                                                           .runtime_usec = r->runtime_usec,
                                                           .output_max = r->output_max,

@@ -124,6 +124,7 @@ struct Run {
         KillReason kill_reason;
         uint64_t memory_max, runtime_usec, output_max;
         RunResult result;
+        uint64_t started_monotonic; /* when result.started was */
         uint64_t marks[_MARK_MAX]; /* monotonic, µs */
         unsigned n_end_checks;
 };

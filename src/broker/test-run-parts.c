@@ -259,6 +259,7 @@ static void state_fill(RunState *s)
                 .detached = true,
                 .scope = true,
                 .started = 5,
+                .started_monotonic = 6,
                 .memory_max = UINT64_MAX,
                 .runtime_usec = 7,
                 .output_max = 8 };
@@ -285,7 +286,7 @@ static void test_state(void **state)
         assert_string_equal(b.control_group, "/agentbox.slice/x");
         assert_string_equal(b.command, "sh \\x1b");
         assert_true(b.caller_uid == 1000 && b.uid == 64000 && b.main_pid == 77 && b.detached && b.scope);
-        assert_true(b.started == 5 && b.memory_max == UINT64_MAX && b.runtime_usec == 7 &&
+        assert_true(b.started == 5 && b.started_monotonic == 6 && b.memory_max == UINT64_MAX && b.runtime_usec == 7 &&
                         b.output_max == 8);
         assert_int_equal(strv_length(b.verified), 2);
         assert_int_equal(unlinkat(fd, "state", 0), 0);
