@@ -11,8 +11,6 @@
 
 #define JOURNAL_WAIT_USEC (5u * 1000000u)
 #define START_WAIT_USEC (60u * 1000000u)
-/* PID 1 takes a process by its descriptor, and so never another one that has its number by now. */
-#define PIDFDS_SINCE 255u
 #define SANDBOX_HOSTNAME "sandbox"
 
 /* ---- refusal */
@@ -148,10 +146,7 @@ static int start_unit(Run *r, Error **reterr)
                                                 .unit = r->unit,
                                                 .props = &r->props,
                                                 .stdin_fd = shim_fd,
-                                                .pid = r->scope_pid,
-                                                .pidfd = m->host.systemd_version >= PIDFDS_SINCE
-                                                                         ? r->request.scope_pidfd
-                                                                         : -1,
+                                                .pidfd = r->request.scope_pidfd,
                                                 .other = r->scope ? r->mount : NULL,
                                                 .other_props = &r->mount_props,
                                 },

@@ -286,9 +286,7 @@ static int append_process(sd_bus_message *m, const UnitStart *start)
 {
         if (start->stdin_fd >= 0)
                 return sd_bus_message_append(m, "(sv)", "StandardInputFileDescriptor", "h", start->stdin_fd);
-        if (start->pidfd >= 0)
-                return sd_bus_message_append(m, "(sv)", "PIDFDs", "ah", 1, start->pidfd);
-        return sd_bus_message_append(m, "(sv)", "PIDs", "au", 1, (uint32_t) start->pid);
+        return sd_bus_message_append(m, "(sv)", "PIDFDs", "ah", 1, start->pidfd);
 }
 
 /* One unit more in the same transaction. */

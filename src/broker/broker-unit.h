@@ -59,8 +59,7 @@ typedef struct UnitStart {
         const char *unit;
         const UnitProps *props;
         int stdin_fd; /* -1: a scope */
-        pid_t pid;
-        int pidfd;         /* of the same process; -1: this PID 1 takes numbers only */
+        int pidfd;         /* of a scope's process: never its number, which may be another's by then */
         const char *other; /* NULL: none */
         const UnitProps *other_props;
 } UnitStart;

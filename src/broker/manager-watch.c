@@ -36,8 +36,9 @@ static bool may_begin(const Manager *m)
 {
         unsigned n = 0;
 
+        /* A scope's process is its caller's, who may keep it from ever answering. */
         for (const Run *r = m->runs; r; r = r->next)
-                n += r->phase == RUN_STARTING;
+                n += r->phase == RUN_STARTING && !r->scope_started;
         return m->pid1.bus && n < STARTS_MAX;
 }
 

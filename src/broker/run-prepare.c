@@ -71,8 +71,15 @@ static int check_scope(Run *r, Error **reterr)
 {
         int k = policy_check_enforceable(r->policy, r->scope, reterr);
 
-        if (k < 0 || !r->scope || r->caller.uid != 0)
+        if (k < 0 || !r->scope)
                 return k;
+        if (r->manager->host.systemd_version < PIDFDS_SINCE)
+                return error_set(reterr, -EOPNOTSUPP,
+                                "--unit=scope needs systemd %u: before, PID 1 takes a process by its number, which "
+                                "may be another's by then",
+                                PIDFDS_SINCE);
+        if (r->caller.uid != 0)
+                return 0;
         /* Even without any capability: files, and so everything else. */
         return error_set(reterr, -EOPNOTSUPP,
                         "--unit=scope runs the command as its caller, and uid 0 owns the host's files with "

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -30,6 +31,10 @@ static int pid_of_pidfd(int fd, pid_t *ret)
         uint64_t pid;
         int r;
 
+        /* Other files show lines of the caller's choice in their fdinfo (names of files registered with io_uring): the
+         * kernel must say that this is a pidfd, and it says so before it asks for permission. */
+        if (pidfd_send_signal(fd, 0, NULL, 0) < 0 && errno != EPERM)
+                return -errno;
         snprintf(path, sizeof(path), "/proc/self/fdinfo/%i", fd);
         r = read_file(path, FDINFO_MAX, &info, NULL);
         if (r >= 0)
@@ -147,6 +152,13 @@ int run_scope_check(Run *r, Error **reterr)
                      : 0;
 }
 
+static bool is_still_there(const Run *r)
+{
+        pid_t pid;
+
+        return pid_of_pidfd(r->request.scope_pidfd, &pid) >= 0 && pid == r->scope_pid;
+}
+
 int run_scope_take_channel(Run *r, Error **reterr)
 {
         int domain = 0, type = 0;
@@ -159,7 +171,7 @@ int run_scope_take_channel(Run *r, Error **reterr)
                 return error_set(reterr, -EINVAL,
                                 "the channel that was handed over is no sequenced-packet socket");
         r->channel_fd = TAKE_FD(r->request.scope_channel);
-        return 0;
+        return is_still_there(r) ? 0 : error_set(reterr, -ESRCH, "the process that was handed over is gone");
 }
 
 int run_scope_make_workspace(Run *r, Error **reterr)
@@ -188,11 +200,8 @@ bool run_scope_workspace_is_mounted(const Run *r)
 int run_scope_start(Run *r)
 {
         _cleanup_buf_ Buf message = {};
-        pid_t pid;
-        int k = pid_of_pidfd(r->request.scope_pidfd, &pid);
+        int k = is_still_there(r) ? scope_start_encode(r->workspace, &message) : -ESRCH;
 
-        if (k >= 0)
-                k = scope_start_encode(r->workspace, &message);
         if (k < 0)
                 return k;
         r->scope_started = true;

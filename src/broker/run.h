@@ -61,6 +61,8 @@ typedef enum RunMark {
 } RunMark;
 
 #define RUN_ID_LENGTH 10u
+/* The first systemd that takes a scope's process by a descriptor. By its number it could be another's by then. */
+#define PIDFDS_SINCE 255u
 #define SCOPE_WORKSPACE "work" /* RUNTIME_DIR/ID/work, where a scope's is mounted */
 #define REPORT_CHECKS_MAX 150u /* 3 s: a client that lives says at once how its child ended */
 /* Its own slice, agentbox.slice, -.slice: what they allow, the unit may. Only asked for where the host's

@@ -287,6 +287,10 @@ def cgroup_v2():
     return pathlib.Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
 
+def systemd_version():
+    return int(sh(["systemctl", "--version"]).split()[1])
+
+
 def landlock_version():
     """0 where the kernel has none."""
     create_ruleset, version = 444, 1
