@@ -499,7 +499,7 @@ def test_runs_begin_while_pid_1_reloads():
             allowed = "RestrictNamespaces is now" + ("|PID 1 restarted|PID 1 does not tell|nobody saw" if verb == "daemon-reexec" else "")
             assert d.status == 5 or (d.status == 125 and re.search(allowed, d.err)), (verb, d)
         assert any(d.status == 5 for d in done), (verb, done)
-    assert not leftovers(15), leftovers(0)
+    assert not leftovers(15 * box.SLOWNESS), leftovers(0)
 
 
 def cgroup_of(pid):
