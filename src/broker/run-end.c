@@ -9,6 +9,7 @@
 #include "wire/bus-iface.h"
 
 #define END_CHECK_USEC (20u * 1000u)
+#define FINISH_AGAIN_USEC (100u * 1000u)
 #define SLICE_WAIT_USEC (3u * 1000000u)
 #define END_CHECKS_MAX \
         1000u /* 20 s: then something cannot be killed (it hangs in the kernel), and that is said */
@@ -144,19 +145,48 @@ static void write_ended(Run *r)
                                 strerror(-k));
 }
 
-static void remove_directory(Run *r)
+/* Whether it is gone, or will never go: descriptors or memory may be short for the moment, and then it is tried again. */
+static bool remove_directory(Run *r)
 {
         _cleanup_error_ Error *e = NULL;
         int k;
 
-        if (r->dir_fd < 0)
-                return;
+        if (r->dir_fd < 0 && !r->directory_is_left)
+                return true;
         closep(&r->dir_fd);
         r->dir_fd = -1;
         k = run_root_remove(r->manager->runtime_fd, r->id, &e);
-        if (k < 0)
+        r->directory_is_left = k == -EMFILE || k == -ENFILE || k == -ENOMEM;
+        if (k < 0 && !r->directory_is_left)
                 sd_journal_print(LOG_WARNING, "Cannot remove %s/%s: %s", RUNTIME_DIR, r->id,
                                 error_message(e, k));
+        return !r->directory_is_left;
+}
+
+static void finish(Run *r);
+
+static int on_finish_again(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        finish(userdata);
+        return 0;
+}
+
+static bool removed_or_later(Run *r)
+{
+        return remove_directory(r) ||
+               sd_event_add_time_relative(r->manager->event, &r->deadline, CLOCK_MONOTONIC, FINISH_AGAIN_USEC,
+                               END_CHECK_USEC, on_finish_again, r) < 0;
+}
+
+static void record_end(Run *r)
+{
+        int k = fill_result(r);
+
+        if (k < 0)
+                sd_journal_print(LOG_ERR, "The result of run %s is incomplete: %s", r->id, strerror(-k));
+        (void) run_write_state(r, STATE_ENDING);
+        if (!r->end_is_on_record)
+                write_ended(r);
 }
 
 /* Nothing of the run is left. Exactly one record of its end: a broker that dies between the state and the
@@ -164,21 +194,16 @@ static void remove_directory(Run *r)
 static void finish(Run *r)
 {
         Manager *m = r->manager;
-        int k;
 
         r->deadline = sd_event_source_disable_unref(r->deadline);
+        if (!r->refused && !r->directory_is_left)
+                record_end(r);
+        if (!removed_or_later(r))
+                return;
         if (r->refused) {
-                remove_directory(r);
                 manager_drop(m, r);
                 return;
         }
-        k = fill_result(r);
-        if (k < 0)
-                sd_journal_print(LOG_ERR, "The result of run %s is incomplete: %s", r->id, strerror(-k));
-        (void) run_write_state(r, STATE_ENDING);
-        if (!r->end_is_on_record)
-                write_ended(r);
-        remove_directory(r);
         r->phase = RUN_ENDED;
         run_mark(r, MARK_ENDED);
         run_tell_ended(r);

@@ -156,9 +156,11 @@ static int make_directory(Run *r, Error **reterr)
                 return error_set(reterr, -errno, "cannot make %s/%s: %s", RUNTIME_DIR, r->id,
                                 strerror(errno));
         r->dir_fd = openat(fd, r->id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (r->dir_fd < 0)
-                return error_set(reterr, -errno, "cannot open %s/%s: %s", RUNTIME_DIR, r->id,
-                                strerror(errno));
+        if (r->dir_fd < 0) {
+                k = -errno;
+                (void) unlinkat(fd, r->id, AT_REMOVEDIR);
+                return error_set(reterr, k, "cannot open %s/%s: %s", RUNTIME_DIR, r->id, strerror(-k));
+        }
         k = run_write_state(r, STATE_STARTING);
         if (k < 0)
                 return error_set(reterr, k, "cannot write the run's state: %s", strerror(-k));

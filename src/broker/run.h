@@ -118,7 +118,7 @@ struct Run {
         char **verified, **broken;
 
         UnitStatus status;
-        bool was_up, unit_over, slice_stopping, slice_gone, end_is_on_record;
+        bool was_up, unit_over, slice_stopping, slice_gone, end_is_on_record, directory_is_left;
         int pidfd;
         sd_event_source *pidfd_source;
         uid_t uid;

@@ -141,7 +141,8 @@ def test_bus_restarts_during_a_run():
     for one in (found, detached):
         wait_events(one, "run-ended")
         assert events(one).count("run-ended") == 1, events(one)
-    assert leftovers(wait=20 * box.SLOWNESS) == []
+    left = leftovers(wait=20 * box.SLOWNESS)
+    assert left == [], left
 
 
 # --- what the broker itself may run out of
@@ -153,7 +154,8 @@ def test_broker_short_of_descriptors():
     count = outcomes(clients, 3)
     assert count[REFUSED] > 0, count
     expect(run("/bin/sh", "-c", "echo here; exit 3"), 3)
-    assert leftovers(wait=10 * box.SLOWNESS) == []
+    left = leftovers(wait=10 * box.SLOWNESS)
+    assert left == [], left
 
 
 @within(300)
@@ -164,7 +166,8 @@ def test_broker_short_of_memory():
         with contextlib.suppress(bus.BusError, OSError):
             connection.manager("Run", bus.RUN, *bus.run_values([b"x" * (4 << 20)], options={"detach": ("b", True)}, n_fds=0))
     outcomes(burst(30), 3)
-    assert leftovers(wait=15 * box.SLOWNESS) == []
+    left = leftovers(wait=15 * box.SLOWNESS)
+    assert left == [], left
     expect(wait_for("a broker", lambda: (lambda d: d.status == 3 and d)(run("/bin/sh", "-c", "exit 3")), 60), 3)
 
 
@@ -172,7 +175,8 @@ def test_broker_short_of_memory():
 def test_broker_short_of_tasks():
     broker_with("TasksMax=1")
     outcomes(burst(6), 3)
-    assert leftovers(wait=10 * box.SLOWNESS) == []
+    left = leftovers(wait=10 * box.SLOWNESS)
+    assert left == [], left
 
 
 @within(120)
