@@ -30,10 +30,30 @@ void run_end_again(Run *r)
                 end_unit(r);
 }
 
+typedef struct CgroupPath {
+        char text[sizeof("/agentbox.slice//") + sizeof(((Run *) 0)->slice) + sizeof(((Run *) 0)->unit)];
+} CgroupPath;
+
+/* PID 1 names none where the unit is over or has never been. An empty path would be the root's, which is never
+ * without processes. */
+static const char *control_group(const Run *r, CgroupPath *space)
+{
+        if (r->status.control_group && *r->status.control_group)
+                return r->status.control_group;
+        snprintf(space->text, sizeof(space->text), "/agentbox.slice/%s/%s", r->slice, r->unit);
+        return space->text;
+}
+
+static bool has_processes(const Run *r)
+{
+        CgroupPath space;
+
+        return !run_cgroup_is_empty(&r->manager->host, control_group(r, &space));
+}
+
 void run_end_rest(Run *r)
 {
-        if (r->phase >= RUN_LAUNCHED && !r->unit_over &&
-                        !run_cgroup_is_empty(&r->manager->host, r->status.control_group))
+        if (r->phase >= RUN_LAUNCHED && !r->unit_over && has_processes(r))
                 (void) broker_unit_kill(r->manager->pid1.bus, r->unit, SIGKILL);
         /* To PID 1 no process of a scope is the main one: it would go on without it. */
         if (r->phase >= RUN_LAUNCHED && !r->unit_over && r->scope)
@@ -220,13 +240,14 @@ static int on_end_check(sd_event_source *source, uint64_t usec, void *userdata)
 
 static bool something_is_left(Run *r)
 {
-        if (run_cgroup_is_empty(&r->manager->host, r->status.control_group) &&
-                        !run_scope_workspace_is_mounted(r))
+        CgroupPath space;
+
+        if (!has_processes(r) && !run_scope_workspace_is_mounted(r))
                 return false;
         if (r->n_end_checks++ < END_CHECKS_MAX)
                 return true;
         sd_journal_print(LOG_ERR, "Processes of run %s cannot be killed; see %s", r->id,
-                        r->status.control_group);
+                        control_group(r, &space));
         return false;
 }
 
