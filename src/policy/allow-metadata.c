@@ -67,12 +67,89 @@ int metadata_prefixes(PrefixSet *ret)
         return 0;
 }
 
-bool metadata_only(const Prefix *p)
+enum {
+        EMBEDDING_OCTET = 1 << 0,     /* bits 64 to 71 lie between the four bytes (RFC 6052) */
+        EMBEDDING_INVERTED = 1 << 1,  /* Teredo's word for its client */
+        EMBEDDING_INTERFACE = 1 << 2, /* the last 64 bits alone decide */
+};
+
+/* Where IPv6 addresses carry an IPv4 one, which a translator or a tunnel of the host's network would take out. */
+typedef struct Embedding {
+        const char *prefix;
+        unsigned at; /* the first of its 32 bits, counted from the left */
+        unsigned flags;
+} Embedding;
+
+static const Embedding embeddings[] = {
+        { "::/96", 96, 0 },                      /* IPv4-compatible */
+        { "::ffff:0:0/96", 96, 0 },              /* IPv4-mapped */
+        { "::ffff:0:0:0/96", 96, 0 },            /* IPv4-translated */
+        { "64:ff9b::/96", 96, 0 },               /* NAT64 */
+        { "64:ff9b:1::/48", 48, EMBEDDING_OCTET }, /* NAT64 of a network's own, with all of the prefix ... */
+        { "64:ff9b:1::/48", 96, 0 },             /* ... or with a longer one out of it */
+        { "2002::/16", 16, 0 },                  /* 6to4 */
+        { "2001::/32", 96, EMBEDDING_INVERTED }, /* Teredo */
+        { "::5efe:0:0/96", 96, EMBEDDING_INTERFACE }, /* ISATAP */
+        { "::200:5efe:0:0/96", 96, EMBEDDING_INTERFACE },
+};
+
+#define LOW_BITS(n) (~(PrefixBits) 0 >> (128 - (n)))
+
+static bool carries(const Embedding *e, const Prefix *p)
+{
+        Prefix form, q = *p;
+
+        if (prefix_parse(e->prefix, &form) < 0)
+                return false;
+        if (e->flags & EMBEDDING_INTERFACE)
+                q.address &= LOW_BITS(64);
+        return prefix_covers(&form, &q);
+}
+
+/* The IPv4 addresses that those of p carry there. */
+static Prefix embedded(const Embedding *e, const Prefix *p)
+{
+        PrefixBits bits = p->address;
+        unsigned length = p->length;
+        Prefix r = { .family = PREFIX_IPV4 };
+
+        if (e->flags & EMBEDDING_OCTET) {
+                bits = (bits & ~LOW_BITS(64)) | (bits & LOW_BITS(56)) << 8;
+                length = length > 72 ? length - 8 : MIN2(length, 64u);
+        }
+        if (length <= e->at)
+                return r;
+        r.length = MIN2(length - e->at, 32u);
+        r.address = bits >> (96 - e->at) & LOW_BITS(32);
+        if (e->flags & EMBEDDING_INVERTED)
+                r.address ^= LOW_BITS(32);
+        if (r.length < 32)
+                r.address &= ~LOW_BITS(32 - r.length);
+        return r;
+}
+
+static bool within_metadata(const Prefix *p)
 {
         for (size_t i = 0; i < ELEMENTSOF(addresses); i++) {
                 Prefix m;
 
                 if (prefix_parse(addresses[i], &m) >= 0 && prefix_covers(&m, p))
+                        return true;
+        }
+        return false;
+}
+
+bool metadata_only(const Prefix *p)
+{
+        if (within_metadata(p))
+                return true;
+        for (size_t i = 0; p->family == PREFIX_IPV6 && i < ELEMENTSOF(embeddings); i++) {
+                Prefix inner;
+
+                if (!carries(embeddings + i, p))
+                        continue;
+                inner = embedded(embeddings + i, p);
+                if (within_metadata(&inner))
                         return true;
         }
         return false;

@@ -27,27 +27,18 @@ static char *key_text(const Policy *p, PolicyKey key)
 
 static bool is_default(const Policy *p, PolicyKey key)
 {
-        PolicyValue fallback = {};
-        bool same;
-
-        if (policy_value_reset(&fallback, key) < 0)
-                return false;
-        same = p->values[key].set == fallback.set && p->values[key].u == fallback.u;
-        policy_value_done(&fallback);
-        return same;
+        return policy_value_is_default(p->values + key, key);
 }
 
 /* NULL where the key, as it is set, has force in a service of this version; else why not. */
 static const char *without_force(const Policy *p, PolicyKey key)
 {
-        const char *pending = policy_keys[key].pending;
-
         if (key != NETWORK_ALLOW)
-                return is_default(p, key) ? NULL : pending;
+                return is_default(p, key) ? NULL : policy_keys[key].pending;
         STRV_FOREACH(i, policy_list(p, key))
                 if (**i == '@')
                         return "the set is missing";
-        return policy_is_set(p, key) && policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED ? pending : NULL;
+        return NULL;
 }
 
 /* NULL where a scope can carry the key as it is set; else why not. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "policy/allow-rule.h"
 #include "policy/policy-explain.h"
 #include "policy/policy-keys.h"
 #include "policy/policy-value.h"
@@ -120,7 +121,8 @@ static int add_property(
 
 static int add_properties(const Policy *p, PolicyKey key, const UnitProps *props, char ***l)
 {
-        if (!policy_is_set(p, key))
+        /* The same property says "loopback alone" where there is no network, whatever the rules. */
+        if (!policy_is_set(p, key) || (key == NETWORK_ALLOW && policy_u64(p, NETWORK_EGRESS) != EGRESS_ADDRESSES))
                 return 0;
         for (size_t i = 0; i < n_unit_prop_rows; i++) {
                 int r = unit_prop_rows[i].keys & UNIT_PROP_KEY(key)
@@ -129,6 +131,43 @@ static int add_properties(const Policy *p, PolicyKey key, const UnitProps *props
 
                 if (r < 0)
                         return r;
+        }
+        return 0;
+}
+
+/* What the warden holds a connection against before a byte of it leaves. */
+static const char *const rule_checks[_ALLOW_KIND_MAX] = {
+        [ALLOW_TLS] = "the ClientHello must name it",
+        [ALLOW_HTTP] = "the Host of every request must be it",
+        [ALLOW_TCP] = "to the addresses of this name, any bytes",
+        [ALLOW_TCP_ADDRESS] = "to this address, any bytes",
+};
+
+static const char *rule_reach(const AllowRule *r)
+{
+        if (r->kind == ALLOW_TCP_ADDRESS)
+                return "never metadata or this host";
+        return r->private_allow ? "resolved by the host, to public or private addresses"
+                                : "resolved by the host, to public addresses alone";
+}
+
+/* One line for each rule; no lines where there are none, which is said by the namespace's line. */
+static int add_rules(const Policy *p, char ***l)
+{
+        STRV_FOREACH(i, policy_list(p, NETWORK_ALLOW)) {
+                AllowRule rule;
+                size_t offset;
+                char *s;
+                int n;
+
+                if (allow_rule_parse(*i, &rule, &offset, NULL) < 0)
+                        continue;
+                if (!rule_checks[rule.kind]) /* a set that is missing */
+                        n = asprintf(&s, "warden rule %s: not known here", *i);
+                else
+                        n = asprintf(&s, "warden rule %s: %s; %s", *i, rule_checks[rule.kind], rule_reach(&rule));
+                if (n < 0 || strv_push(l, s) < 0)
+                        return -ENOMEM;
         }
         return 0;
 }
@@ -143,9 +182,10 @@ static const Enforcer enforcers[] = {
         { POLICY_BY_SHIM, "Syscalls", "seccomp filter of agentbox-exec" },
         { POLICY_BY_SHIM, "Environment", "environment made by agentboxd, given by agentbox-exec" },
         { POLICY_BY_SHIM, "Policy", "confinement by agentbox-exec before the workload starts" },
-        { POLICY_BY_WARDEN, NULL, "agentbox-warden (not part of this version)" },
+        { POLICY_BY_WARDEN, "Audit", "the run's warden, when it writes the journal" },
         { POLICY_BY_BROKER, "Policy", "agentboxd" },
-        { POLICY_BY_BROKER, "Network", "network namespace made by agentboxd" },
+        { POLICY_BY_BROKER, "Network",
+                        "network namespace made by agentboxd, in which every connection ends at the run's warden" },
         { POLICY_BY_BROKER, "Audit", "agentboxd, when it writes the journal" },
         { POLICY_BY_BROKER, "Access", "agentboxd, before anything starts" },
         { POLICY_BY_BROKER, "Limits", "agentboxd, which ends the run" },
@@ -153,26 +193,77 @@ static const Enforcer enforcers[] = {
         { POLICY_BY_CLI, NULL, "agentbox, in the caller's own process" },
 };
 
+static bool is_filtered(const Policy *p)
+{
+        return policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED;
+}
+
+/* What the warden does for a key of [Network]. */
+static int add_warden(const Policy *p, PolicyKey key, char ***l)
+{
+        if (!is_filtered(p) || !policy_is_set(p, key))
+                return 0;
+        if (key == NETWORK_ALLOW)
+                return add_rules(p, l);
+        if (key == NETWORK_EGRESS_BYTES)
+                return strv_extend(l, "the run's warden, which counts what goes out and closes the connections");
+        if (key == NETWORK_CONNECTIONS)
+                return strv_extend(l, "the run's warden, which refuses further ones");
+        return 0;
+}
+
+static int add_enforcers(const Policy *p, PolicyKey key, char ***l)
+{
+        const PolicyKeyInfo *k = policy_keys + key;
+
+        for (size_t i = 0; i < ELEMENTSOF(enforcers); i++) {
+                const Enforcer *x = enforcers + i;
+                int r;
+
+                if (!(k->by & x->by) || (x->section && !streq(x->section, k->section)))
+                        continue;
+                /* Only a filtered network has a namespace of agentboxd's making, and a warden. */
+                if ((key == NETWORK_EGRESS || key == AUDIT_ALLOWED_EGRESS) && !is_filtered(p))
+                        continue;
+                r = strv_extend(l, x->text);
+                if (r < 0)
+                        return r;
+        }
+        return 0;
+}
+
+/* A key that nothing has to enforce says why. */
+static int add_nothing(const Policy *p, PolicyKey key, char ***l)
+{
+        const PolicyKeyInfo *k = policy_keys + key;
+        char *s;
+
+        if (*l && !k->pending)
+                return 0;
+        if (k->pending) {
+                *l = strv_free(*l);
+                return asprintf(&s, "nothing: %s", k->pending) < 0 ? -ENOMEM : strv_push(l, s);
+        }
+        if (k->by & POLICY_BY_WARDEN && policy_is_set(p, key) && !is_filtered(p))
+                return strv_extend(l, policy_u64(p, NETWORK_EGRESS) == EGRESS_NONE
+                                                ? "nothing is needed: there is no network"
+                                                : "nothing: the host's network has no warden");
+        return 0;
+}
+
 int policy_explain_key(const Policy *p, PolicyKey key, const UnitProps *props, PolicyExplanation *ret)
 {
         _cleanup_explanation_ PolicyExplanation e = {};
-        const PolicyKeyInfo *k = policy_keys + key;
         int r = explain_value(p, key, &e);
 
         if (r >= 0)
                 r = add_properties(p, key, props, &e.enforced);
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(enforcers); i++) {
-                const Enforcer *x = enforcers + i;
-
-                if (!(k->by & x->by) || (x->section && !streq(x->section, k->section)))
-                        continue;
-                /* Only a filtered network has a namespace of agentboxd's making, and rules for the warden.
-                 */
-                if ((key == NETWORK_EGRESS || key == NETWORK_ALLOW) &&
-                                policy_u64(p, NETWORK_EGRESS) != EGRESS_FILTERED)
-                        continue;
-                r = strv_extend(&e.enforced, x->text);
-        }
+        if (r >= 0)
+                r = add_warden(p, key, &e.enforced);
+        if (r >= 0)
+                r = add_enforcers(p, key, &e.enforced);
+        if (r >= 0)
+                r = add_nothing(p, key, &e.enforced);
         if (r < 0)
                 return r;
         *ret = e;

@@ -165,8 +165,6 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE | POLICY_BY_WARDEN, .max = 512,
                 .check = policy_check_allow,
                 .syntax = "RULE",
-                .pending = "rules of Egress=filtered need the warden, which is not part of this version; "
-                           "until then everything is refused, and only an empty list says so",
                 .doc = "One destination that may be reached. With Egress=filtered: \"tls NAME[:PORT]\", "
                        "\"http NAME[:PORT]\", \"tcp NAME:PORT\", \"tcp ADDRESS[/LEN]:PORT\", or \"@SET\" "
                        "for the rules of /etc/agentbox/allow.d/SET.list. NAME may start with \"*.\". "
@@ -177,15 +175,15 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Network", .name = "EgressBytes", .type = POLICY_TYPE_SIZE,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_WARDEN,
                 .min = 0, .max = UINT64_MAX >> 1,
-                .pending = "counting bytes needs the warden, which is not part of this version",
-                .doc = "Bytes that the workload may send out in all.",
+                .doc = "Bytes that the workload may send out in all, over all of its connections; where it "
+                       "would send more, they are closed. With Egress=filtered only, which is what counts.",
         },
         [NETWORK_CONNECTIONS] = {
                 .section = "Network", .name = "Connections", .type = POLICY_TYPE_NUMBER,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_WARDEN,
-                .min = 1, .max = 1000000,
-                .pending = "counting connections needs the warden, which is not part of this version",
-                .doc = "Connections to the outside that may be open at a time.",
+                .fallback = "1024", .min = 1, .max = 8192,
+                .doc = "Connections to the outside that may be open at a time; further ones are refused. "
+                       "With Egress=filtered only.",
         },
 
         [LIMITS_CPU_QUOTA] = {
@@ -288,14 +286,14 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Audit", .name = "AllowedEgress", .type = POLICY_TYPE_BOOL,
                 .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_WARDEN | POLICY_BY_SCOPE,
                 .fallback = "yes", .max = 1,
-                .pending = "egress records need the warden, which is not part of this version",
-                .doc = "Whether connections that were allowed are recorded too. Denied ones always are.",
+                .doc = "Whether connections that were allowed are recorded too, with what went over them. "
+                       "Denied ones always are.",
         },
         [AUDIT_DENIED_SYSCALLS] = {
                 .section = "Audit", .name = "DeniedSyscalls", .type = POLICY_TYPE_BOOL,
                 .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_WARDEN | POLICY_BY_SCOPE,
                 .fallback = "yes", .max = 1,
-                .pending = "records of system calls need the warden, which is not part of this version",
+                .pending = "records of system calls are not part of this version",
                 .doc = "Whether refused system calls that point to an attack are recorded.",
         },
 

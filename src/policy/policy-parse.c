@@ -194,6 +194,23 @@ static void check_rules(const Policy *p, PolicyProblems *problems)
         }
 }
 
+/* What the warden counts, where there is none. Egress=none is no place to count, but keeps every such promise. */
+static void check_counted(const Policy *p, PolicyProblems *problems)
+{
+        static const PolicyKey keys[] = { NETWORK_EGRESS_BYTES, NETWORK_CONNECTIONS };
+        uint64_t egress = policy_u64(p, NETWORK_EGRESS);
+
+        for (size_t i = 0; i < ELEMENTSOF(keys); i++) {
+                const PolicyValue *v = p->values + keys[i];
+
+                if (egress == EGRESS_FILTERED || egress == EGRESS_NONE || policy_value_is_default(v, keys[i]))
+                        continue;
+                policy_problem(problems, v->source.file, v->source.line, 1,
+                                "%s= cannot be enforced with Egress=%s: only the warden of Egress=filtered counts",
+                                policy_keys[keys[i]].name, policy_keys[NETWORK_EGRESS].names[egress]);
+        }
+}
+
 static void check_paths(const Policy *p, PolicyProblems *problems)
 {
         const PolicyValue *v = p->values + FILES_EXPOSE;
@@ -223,6 +240,7 @@ static void check_variables(const Policy *p, PolicyProblems *problems)
 void policy_check_consistent(const Policy *p, PolicyProblems *problems)
 {
         check_rules(p, problems);
+        check_counted(p, problems);
         check_paths(p, problems);
         check_variables(p, problems);
 }

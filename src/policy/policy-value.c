@@ -51,6 +51,15 @@ int policy_value_reset(PolicyValue *v, PolicyKey key)
         return 0;
 }
 
+bool policy_value_is_default(const PolicyValue *v, PolicyKey key)
+{
+        _cleanup_(policy_value_done) PolicyValue fallback = {};
+
+        if (policy_value_reset(&fallback, key) < 0)
+                return false;
+        return v->set == fallback.set && v->u == fallback.u;
+}
+
 static int take_enum(const PolicyKeyInfo *key, const char *text, uint64_t *ret, Error **reterr)
 {
         const char *near;

@@ -11,6 +11,8 @@ void policy_value_done(PolicyValue *v);
 int policy_value_copy(const PolicyValue *v, PolicyValue *ret);
 /* Back to the default. */
 int policy_value_reset(PolicyValue *v, PolicyKey key);
+/* Says what it would say if nobody had set it. Not for strings and lists. */
+bool policy_value_is_default(const PolicyValue *v, PolicyKey key);
 
 /* A value that is no list: type, range, enumeration, the row's own check. Takes u, s and set; the source is
  * the caller's. -EINVAL, -ERANGE with an error; ret_offset is the byte of text where it went wrong. v is

@@ -84,6 +84,20 @@ static void test_refused(void **state)
                 { "tcp 169.254.0.0/16:80", 4, "metadata" },
                 { "tcp [fe80::1]:80", 4, "metadata" },
                 { "tcp [::ffff:169.254.169.254]:80", 4, "IPv4" },
+                { "tcp [::ffff:a9fe:a9fe]:80", 4, "IPv4" },
+                { "tcp [::ffff:a9fe:a9fe%lo]:80", 4, "not an address" },
+                { "tcp [::a9fe:a9fe]:80", 4, "metadata" },
+                { "tcp [64:ff9b:1::a9fe:a9fe]:80", 4, "metadata" },
+                { "tcp [2002:a9fe:a9fe::]/48:80", 4, "metadata" },
+                { "tcp [2001:db8::5efe:a9fe:a9fe]:80", 4, "metadata" },
+                { "tcp 2852039166:80", 4, "not an address" },
+                { "tcp 169.254.43518:80", 4, "not an address" },
+                { "tcp 0251.0376.0251.0376:80", 4, "not an address" },
+                { "tcp 0xa9.0xfe.0xa9.0xfe:80", 4, "address" },
+                { "tcp 169.254.169.254.:80", 4, "not an address" },
+                { "tls 169.254.169.254", 4, "takes a name" },
+                { "http *.metadata.google.internal", 5, "metadata" },
+                { "tcp Instance-Data.:80", 4, "metadata" },
                 { "tcp 10.0.0.1/8:80", 4, "10.0.0.0/8" },
                 { "tcp 192.0.2.1:80 ech=allow", 17, "no meaning" },
                 { "169.254.169.254", 0, "metadata" },
@@ -98,6 +112,77 @@ static void test_refused(void **state)
                 if (allow_rule_parse(rows[i].text, &r, &offset, &e) != -EINVAL || offset != rows[i].offset ||
                                 !strstr(e->message, rows[i].says))
                         fail_msg("%s: offset %zu, %s", rows[i].text, offset, error_message(e, 0));
+        }
+}
+
+/* However an address is written: what leads to a metadata service alone is refused, what leads to it among
+ * others is a rule (and the warden still denies it). */
+static void test_metadata(void **state)
+{
+        static const struct {
+                const char *prefix;
+                bool only;
+        } rows[] = {
+                { "169.254.169.254", true },
+                { "169.254.0.1", true },
+                { "169.254.0.0/16", true },
+                { "169.254.0.0/15", false },
+                { "169.255.0.1", false },
+                { "100.100.100.200", true },
+                { "100.100.100.200/31", false },
+                { "168.63.129.16", true },
+                { "168.63.129.17", false },
+                { "192.0.0.192", true },
+                { "0.0.0.0/0", false },
+                { "fe80::1", true },
+                { "fe80::/10", true },
+                { "fe00::/8", false },
+                { "fd00:ec2::254", true },
+                { "fd00:ec2::23", true },
+                { "fd20:ce::254", true },
+                { "fd00:ec2::/32", false },
+                { "::169.254.169.254", true },
+                { "::169.254.0.0/112", true },
+                { "::169.254.0.0/111", false },
+                { "::100.100.100.200", true },
+                { "::ffff:169.254.169.254", true },
+                { "::ffff:a9fe:a9fe", true },
+                { "::ffff:0:a9fe:a9fe", true },
+                { "64:ff9b::a9fe:a9fe", true },
+                { "64:ff9b::169.254.0.0/112", true },
+                { "64:ff9b::/96", false },
+                { "64:ff9b::168.63.129.16", true },
+                { "64:ff9b::168.63.129.17", false },
+                { "64:ff9b:1::a9fe:a9fe", true },
+                { "64:ff9b:1:ffff::169.254.169.254", true },
+                { "64:ff9b:1:a9fe:a9:fe00::", true },   /* RFC 6052, a prefix of 48 bits */
+                { "64:ff9b:1:a9fe:00a9:fe00::/88", true },
+                { "64:ff9b:1:a9fe::/64", true },        /* all of 169.254.0.0/16 */
+                { "64:ff9b:1:6464:64:c800::/88", true },
+                { "64:ff9b:1:6464:64:c900::/88", false },
+                { "64:ff9b:1::/48", false },
+                { "2002:a9fe:a9fe::1", true },
+                { "2002:a9fe::/32", true },
+                { "2002:a9ff::1", false },
+                { "2002:c000:c0::/48", true },
+                { "2002:c000:c0::/47", false },
+                { "2002::/16", false },
+                { "2001:0:4136:e378:8000:63bf:5601:5601", true }, /* 169.254.169.254, inverted */
+                { "2001:0:4136:e378:8000:63bf:a9fe:a9fe", false },
+                { "2001::/32", false },
+                { "2001:db8::5efe:169.254.169.254", true },
+                { "2001:db8::200:5efe:a9fe:a9fe", true },
+                { "2001:db8::5efe:0:0/96", false },
+                { "2001:db8::5eff:a9fe:a9fe", false },
+                { "2001:db8::/32", false },
+                { "::/0", false },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                Prefix p;
+
+                if (prefix_parse(rows[i].prefix, &p) < 0 || metadata_only(&p) != rows[i].only)
+                        fail_msg("%s", rows[i].prefix);
         }
 }
 
@@ -168,6 +253,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_canonical),
                 cmocka_unit_test(test_refused),
+                cmocka_unit_test(test_metadata),
                 cmocka_unit_test(test_names_at_their_bounds),
                 cmocka_unit_test(test_covers),
         };

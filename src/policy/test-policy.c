@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "policy/policy-explain.h"
 #include "policy/policy-keys.h"
 #include "policy/policy-suggest.h"
 #include "policy/policy.h"
@@ -83,6 +84,7 @@ static void test_defaults(void **state)
         assert_true(policy_is_set(p, LIMITS_CORE_SIZE));
         assert_false(policy_is_set(p, LIMITS_FILE_SIZE));
         assert_false(policy_is_set(p, NETWORK_EGRESS_BYTES));
+        assert_int_equal(policy_u64(p, NETWORK_CONNECTIONS), 1024);
         assert_false(policy_is_set(p, NETWORK_ALLOW));
         assert_null(policy_list(p, NETWORK_ALLOW));
         assert_int_equal(policy_check_enforceable(p, false, NULL), 0);
@@ -199,6 +201,12 @@ static void test_refused_forms(void **state)
                 { "[Syscalls]\nAllow=mount\n", "cannot be allowed" },
                 { "[Syscalls]\nDeny=opnat\n", "did you mean openat?" },
                 { "[Policy]\nBoundary=vm\n", "no value of Boundary=; there is kernel" },
+                { "[Network]\nConnections=0\n", "Connections=0 is out of range: from 1 to 8192" },
+                { "[Network]\nConnections=8193\n", "out of range" },
+                { "[Network]\nEgress=open\nEgressBytes=5\n",
+                                "t.policy:3:1: EgressBytes= cannot be enforced with Egress=open" },
+                { "[Network]\nEgress=addresses\nConnections=5\n",
+                                "t.policy:3:1: Connections= cannot be enforced with Egress=addresses" },
                 { "[Policy]\nExtends=../x\n", "no name of a policy" },
                 { "[Policy]\nExtends=none\n",
                                 "t.policy:2:9: Extends=none: there is no policy of that name" },
@@ -250,7 +258,7 @@ static void test_print_parse_print(void **state)
                         "[Policy]\nDescription=Größe \\\\ # and\n[Files]\nRoot=/\nExpose=/srv/a /srv/b\n"
                         "[Environment]\nSet=A= b \\\\\nPass=X Y\n[Network]\nEgress=addresses\n"
                         "Allow=192.0.2.0/24 "
-                        "2001:db8::/32\nEgressBytes=5\nConnections=7\n[Limits]\nFileSize=1G\n"
+                        "2001:db8::/32\n[Limits]\nFileSize=1G\n"
                         "IOWeight=3\nRuntime=1h "
                         "30min\nCPUQuota=150%\n[Syscalls]\nAllow=ptrace\nDeny=@network\n"
                         "OnDenied=kill\n[Audit]\nAllowedEgress=no\n[Access]\nUsers=alice 1000\nGroups=dev\n"
@@ -271,15 +279,15 @@ static void test_print_parse_print(void **state)
 static void test_enforceable(void **state)
 {
         static const char *const rows[][2] = {
-                { "[Network]\nEgressBytes=1M\n", "Network.EgressBytes=1M" },
-                { "[Network]\nConnections=1\n", "Network.Connections=1" },
-                { "[Network]\nAllow=tls example.org\n", "Network.Allow=tls example.org" },
                 { "[Files]\nCopyOutSize=1M\n", "Files.CopyOutSize=1M" },
                 { "[Files]\nCopyOutFiles=1\n", "Files.CopyOutFiles=1" },
                 { "[Files]\nRoot=/\n", "Files.Root=/" },
                 { "[Audit]\nDeniedSyscalls=no\n", "Audit.DeniedSyscalls=no" },
         };
-        _cleanup_policy_ Policy *none = parsed("[Network]\nEgress=none\nAllow=tls example.org\n");
+        _cleanup_policy_ Policy *none = parsed("[Network]\nEgress=none\nAllow=tls example.org\nEgressBytes=1\n"
+                                               "Connections=1\n");
+        _cleanup_policy_ Policy *rules = parsed("[Network]\nAllow=tls example.org\nAllow=tcp 192.0.2.1:22\n"
+                                                "EgressBytes=0\nConnections=8192\n[Audit]\nAllowedEgress=no\n");
         _cleanup_policy_ Policy *tree = parsed("[Files]\nRoot=/srv/tree\n");
         _cleanup_policy_ Policy *same = parsed("[Files]\nCopyOutSize=256M\n[Audit]\nDeniedSyscalls=yes\n");
 
@@ -292,8 +300,54 @@ static void test_enforceable(void **state)
                         fail_msg("%s: %s", rows[i][0], e->message);
         }
         assert_int_equal(policy_check_enforceable(none, false, NULL), 0);
+        assert_int_equal(policy_check_enforceable(rules, false, NULL), 0);
         assert_int_equal(policy_check_enforceable(tree, false, NULL), 0);
         assert_int_equal(policy_check_enforceable(same, false, NULL), 0);
+}
+
+/* Each key of [Network] and what it is enforced by, as "policy explain" says it. */
+static void test_explain_network(void **state)
+{
+        static const struct {
+                const char *text;
+                PolicyKey key;
+                const char *enforced; /* the lines, or how they begin */
+        } rows[] = {
+                { "", NETWORK_ALLOW, "" },
+                { "", NETWORK_EGRESS_BYTES, "" },
+                { "", NETWORK_CONNECTIONS, "the run's warden" },
+                { "", AUDIT_ALLOWED_EGRESS, "the run's warden" },
+                { "", AUDIT_DENIED_SYSCALLS, "nothing: records of system calls" },
+                { "[Network]\nEgressBytes=1M\n", NETWORK_EGRESS_BYTES, "the run's warden, which counts" },
+                { "[Network]\nEgress=none\n", NETWORK_CONNECTIONS, "nothing is needed" },
+                { "[Network]\nEgress=open\n", NETWORK_CONNECTIONS, "nothing: the host's network" },
+                { "[Network]\nEgress=open\n", AUDIT_ALLOWED_EGRESS, "nothing: the host's network" },
+                { "[Network]\nAllow=tls *.example.org:8443 private=allow\nAllow=http example.net\n"
+                  "Allow=tcp db.example.org:5432\nAllow=tcp [2001:db8::]/32:22\n",
+                                NETWORK_ALLOW,
+                                "warden rule tls *.example.org:8443 private=allow: the ClientHello must name it; "
+                                "resolved by the host, to public or private addresses\n"
+                                "warden rule http example.net: the Host of every request must be it; resolved by "
+                                "the host, to public addresses alone\n"
+                                "warden rule tcp db.example.org:5432: to the addresses of this name, any bytes; "
+                                "resolved by the host, to public addresses alone\n"
+                                "warden rule tcp [2001:db8::]/32:22: to this address, any bytes; never metadata or "
+                                "this host" },
+                { "[Network]\nEgress=none\nAllow=tls example.org\n", NETWORK_ALLOW, "nothing is needed" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_policy_ Policy *p = parsed(rows[i].text);
+                _cleanup_explanation_ PolicyExplanation x = {};
+                _cleanup_(unit_props_done) UnitProps props = {};
+                _cleanup_free_ char *got = NULL;
+
+                assert_int_equal(policy_explain_props(p, &props, NULL), 0);
+                assert_int_equal(policy_explain_key(p, rows[i].key, &props, &x), 0);
+                got = strv_join(x.enforced, "\n");
+                if (*rows[i].enforced ? !startswith(got, rows[i].enforced) : *got != 0)
+                        fail_msg("%s%s: %s", rows[i].text, policy_keys[rows[i].key].name, got);
+        }
 }
 
 static void test_scope(void **state)
@@ -379,6 +433,7 @@ int main(void)
                 cmocka_unit_test(test_all_at_once),
                 cmocka_unit_test(test_print_parse_print),
                 cmocka_unit_test(test_enforceable),
+                cmocka_unit_test(test_explain_network),
                 cmocka_unit_test(test_scope),
                 cmocka_unit_test(test_ip_allow_list),
                 cmocka_unit_test(test_env),

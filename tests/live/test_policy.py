@@ -91,18 +91,34 @@ def test_every_shipped_policy_runs():
 
 
 def test_shipped_policies_that_need_a_package_index():
-    write_file("/etc/agentbox/allow.d/package-index.list", "tls packages.example.org:443\n")
+    write_file("/etc/agentbox/allow.d/package-index.list", "# ours\ntls packages.example.org:443\nhttp mirror.example.net private=allow\n")
     for name in ("python", "node"):
-        done = run("/bin/echo", "ran", policy=name)
-        assert done.status in (0, 125), done
-        if done.status == 125:
-            assert "Allow" in done.err, done
+        expect(run("/bin/echo", "ran", policy=name), out="ran")
+        done = expect(agentbox("policy", "explain", name))
+        assert "warden rule tls packages.example.org: " in done.out and "/etc/agentbox/allow.d/package-index.list:2" in done.out, done
+        assert "warden rule http mirror.example.net private=allow: " in done.out, done
+    write_file("/etc/agentbox/allow.d/package-index.list", "tls packages.example.org:443\ntls 169.254.169.254\n")
+    expect(run("/bin/true", policy="python"), 125, err=r"package-index.list:2:5: ")
+
+
+def test_indexes_prints_rules_that_parse():
+    write_file("/etc/pip.conf", "[global]\nindex-url = https://u:secret@index.example.org:8443/simple\nextra-index-url = http://192.0.2.7/simple\n"
+               "    https://169.254.169.254/simple\n")
+    write_file("/etc/apt/sources.list.d/live.sources", "Types: deb\nURIs: http://archive.example.net/debian\nSuites: stable\n")
+    done = expect(agentbox("policy", "indexes", env={"HOME": "/nonexistent"}))
+    lines = done.out.splitlines()
+    for rule in ("tls index.example.org:8443", "tcp 192.0.2.7:80", "http archive.example.net"):
+        assert rule in lines, (rule, done)
+    assert "secret" not in done.out and "169.254" not in done.out, done
+    write_file("/tmp/live-set.list", done.out)
+    expect(agentbox("policy", "check", "/tmp/live-set.list"), out="^$")
 
 
 def test_keys_without_force_are_refused_by_name():
-    for section, key, value in (("Network", "EgressBytes", "1M"), ("Network", "Connections", "5"), ("Files", "Root", "/srv/image.raw")):
-        policy("live-later", f"[{section}]\n{key}={value}\n")
-        expect(run("/bin/true", policy="live-later"), 125, err=key)
+    for section, text in (("Files", "Root=/srv/image.raw"), ("Audit", "DeniedSyscalls=no"), ("Network", "Egress=open\nEgressBytes=1M"),
+                          ("Network", "Egress=addresses\nConnections=5")):
+        policy("live-later", f"[{section}]\n{text}\n")
+        expect(run("/bin/true", policy="live-later"), 125, err=text.splitlines()[-1].split("=")[0])
 
 
 def test_strict_runs_no_written_file():
