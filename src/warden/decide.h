@@ -54,13 +54,15 @@ typedef struct Decider Decider;
 int decider_new(const WardenSpec *spec, Decider **ret);
 Decider *decider_free(Decider *d);
 
-/* A name that was asked for: lower case, no final dot, valid LDH (the DNS reader has seen to it). EGRESS_OK: a rule names
- * it, and it has these two synthetic addresses for as long as the run lives. EGRESS_NO_RULE, EGRESS_METADATA; EGRESS_LIMIT:
- * the pool of wildcard names is used up. */
+/* A name that was asked for: lower case, no final dot, labels of letters, digits, hyphens (not at either end) and, under a
+ * wildcard, underscores: the DNS reader has seen to it. EGRESS_OK: a rule names it, and it has these two synthetic addresses
+ * for as long as the run lives. EGRESS_NO_RULE, EGRESS_METADATA; EGRESS_LIMIT: the pool of wildcard names is used up. With
+ * both ret NULL it is only looked up, nothing is given out. */
 EgressReason decider_name(Decider *d, const char *name, EgressAddress *ret_ipv4, EgressAddress *ret_ipv6);
 
 /* What a connection may become. Rules of several kinds may name one destination: tcp then wins (bytes as they come); of
- * tls and http the first byte decides. */
+ * tls and http the first byte decides. Where several rules of one kind fit, it is the one with the most options, so that
+ * taking a rule away never allows more than all of them say; then the most specific one. */
 typedef struct EgressDecision {
         EgressReason reason;    /* EGRESS_OK: one of the rules below is there */
         const char *name;       /* NULL: the destination is a literal address */
