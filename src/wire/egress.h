@@ -13,7 +13,7 @@
  *
  *   broker  ── WardenSpec and descriptors ──▶  warden     SOCK_SEQPACKET, the warden's standard input
  *   warden  ── WardenHello, WardenReady ────▶  broker     the same
- *   warden  ── EgressTally ────────────────▶  broker      shared memory, read when the run has ended
+ *   warden  ── EgressTally ────────────────▶  broker      shared file, read when the run has ended
  *   kernel  ── EgressEvent ────────────────▶  warden      ring buffer
  *   warden  ── names, addresses ◀──────────▶  resolver    SOCK_SEQPACKET (resolver/resolve.h)
  *
@@ -96,7 +96,8 @@ typedef enum WardenFd {
         WARDEN_FD_LINK,     /* the sk_lookup link: held so that it lives as long as the warden, not as the broker */
         WARDEN_FD_JOURNAL,  /* connected SOCK_DGRAM: /run/systemd/journal/socket */
         WARDEN_FD_NOTIFY,   /* connected SOCK_DGRAM: PID 1's notification socket (watchdog) */
-        WARDEN_FD_TALLY,    /* memfd, sealed in size: EgressTally */
+        WARDEN_FD_TALLY,    /* EgressTally: a file of exactly this size (root's, in the run's directory: the next broker
+                               finds it there), or a memfd sealed in size */
         WARDEN_FD_TCP6,
         WARDEN_FD_DNS6,     /* IPV6_RECVPKTINFO, IPV6_FREEBIND set */
         _WARDEN_FD_MAX,
@@ -104,6 +105,10 @@ typedef enum WardenFd {
 #define WARDEN_FDS_WITHOUT_IPV6 ((size_t) WARDEN_FD_TCP6)
 
 /* ---- warden → broker */
+
+/* Loopback, but no address where a host's resolver or proxy would be: those the unit may be allowed to reach. */
+#define EGRESS_CANARY_LOOPBACK "127.255.255.253"
+#define EGRESS_CANARY_METADATA "169.254.169.254"
 
 /* What it sees of itself before it was told anything. */
 #define WARDENHELLO_MAGIC 0x31484241u /* "ABH1" */
@@ -115,8 +120,9 @@ typedef struct WardenHello {
         uint64_t netns_inode;      /* must be the broker's own */
         uint64_t userns_inode, mntns_inode;
         uint32_t n_fds;            /* open ones beyond the three */
-        /* The canary: errno of sending a datagram to 127.0.0.1, port 9, and to 169.254.169.254, port 80 (both denied to
-         * the unit by IPAddressDeny=, so that none leaves; EPERM expected). 0: it was sent! */
+        /* The canary: errno of sending a datagram to EGRESS_CANARY_LOOPBACK, port 9, and, only where that was refused, to
+         * EGRESS_CANARY_METADATA, port 80 (both denied to the unit by IPAddressDeny=, so that none leaves; EPERM expected).
+         * 0: it was sent! ECANCELED: not tried. */
         uint32_t canary_loopback, canary_metadata;
         uint64_t memory_limit, open_files_limit; /* RLIMIT_NOFILE; UINT64_MAX where not known */
 } WardenHello;
