@@ -16,5 +16,11 @@
 #define AGENTBOX_MESSAGE_RUN_STARTED "81ddc6191b1a462993c8601a2130dad9"
 /* run-ended: the result record */
 #define AGENTBOX_MESSAGE_RUN_ENDED "a11607790ecd46dc91cbca500972655a"
+/* egress-allowed: a connection to a destination that a rule names was made */
+#define AGENTBOX_MESSAGE_EGRESS_ALLOWED "c5824184af084f7391a8a78aa9d3602e"
+/* egress-denied: attempts to reach something, refused */
+#define AGENTBOX_MESSAGE_EGRESS_DENIED "62e8eb81255e46d7bdeb48d12fb2e8ac"
+/* egress-closed: an allowed connection is over; its final figures */
+#define AGENTBOX_MESSAGE_EGRESS_CLOSED "aee9c4ed86d041ac860c915bb5c04bea"
 /* journal-check: "agentbox doctor" looked whether records arrive */
 #define AGENTBOX_MESSAGE_JOURNAL_CHECK "8677fc478f004b91bde00c2ec0d7cdf8"
