@@ -22,6 +22,7 @@ BROKER_UNIT = "agentboxd.service"
 USER, OUTSIDER = "boxuser", "outsider"
 
 _undo = []
+_undo_file = []
 _clients = []
 
 
@@ -53,11 +54,24 @@ def at_end(function, *args):
     _undo.append((function, args))
 
 
-def clean_up():
-    while _undo:
-        function, args = _undo.pop()
+def at_file_end(function, *args):
+    """After the last test of this file: for what takes long to build."""
+    _undo_file.append((function, args))
+
+
+def undo(todo):
+    while todo:
+        function, args = todo.pop()
         with contextlib.suppress(Exception):
             function(*args)
+
+
+def clean_up():
+    undo(_undo)
+
+
+def end_file():
+    undo(_undo_file)
 
 
 def sh(command, check=True, **kw):
