@@ -34,6 +34,7 @@ const RecordField run_result_fields[] = {
         FIELD(RECORD_U64, ingress_bytes),
         FIELD(RECORD_U64, egress_allowed),
         FIELD(RECORD_U64, egress_denied),
+        FIELD(RECORD_LIST, egress_denied_to),
         FIELD(RECORD_U64, syscalls_denied),
         FIELD(RECORD_U64, started),
         FIELD(RECORD_U64, ended),

@@ -30,7 +30,12 @@ typedef struct RunResult {
         uint64_t exit_code; /* of the workload; UINT64_MAX where it did not exit */
         uint64_t signal;    /* UINT64_MAX where none */
         uint64_t wall_usec, cpu_usec, memory_peak, tasks_peak;
-        uint64_t egress_bytes, ingress_bytes, egress_allowed, egress_denied, syscalls_denied;
+        uint64_t egress_bytes, ingress_bytes; /* over connections that were allowed */
+        uint64_t egress_allowed;              /* connections */
+        uint64_t egress_denied;               /* attempts of any kind */
+        char **egress_denied_to;              /* the first few of their destinations, "NAME:PORT", "[ADDRESS]:PORT", to be
+                                                 shown: escaped */
+        uint64_t syscalls_denied;
         uint64_t started, ended; /* µs since the epoch; UINT64_MAX: never started */
         char **verified;
         char *message;      /* one line for a person, e.g. "memory limit 256M reached (peak 256M)"; or NULL */
