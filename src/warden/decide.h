@@ -53,6 +53,7 @@ typedef struct Decider Decider;
 /* spec stays the caller's and must outlive it. */
 int decider_new(const WardenSpec *spec, Decider **ret);
 Decider *decider_free(Decider *d);
+DEFINE_CLEANUP(Decider *, decider_free)
 
 /* A name that was asked for: lower case, no final dot, labels of letters, digits, hyphens (not at either end) and, under a
  * wildcard, underscores: the DNS reader has seen to it. EGRESS_OK: a rule names it, and it has these two synthetic addresses
