@@ -1,16 +1,35 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #pragma once
 
+#include <stddef.h>
+
 #include "warden/decide.h"
 
 /* PURE. Reads a ClientHello (RFC 8446, 6066) from the first bytes of a connection, however they are cut into segments and
- * records. */
+ * records, and refuses whatever another reader could take for something else.
+ *
+ * not-tls: the first byte that cannot begin a ClientHello decides; SSLv2, HTTP and SSH are told by their first one. Later:
+ * records of another type or version, empty or over 2^14 bytes, another handshake message, bytes behind the hello in its
+ * record, a length that does not fit exactly, an extension that is there twice (but for server_name).
+ * sni-bad: no server_name, two of them, or not exactly one host_name in it; no valid name. sni-mismatch: another name.
+ * ech: Encrypted ClientHello in the form of RFC 9849 or of its drafts, and ESNI; the outer name is looked at first.
+ * too-large: over the bounds below.
+ *
+ * The verdict depends on the bytes alone, not on how many calls they came in: what is final for some bytes is the same for
+ * more. A second hello (after HelloRetryRequest) and all that is encrypted are not looked at: the peer is the one that the
+ * name resolved to, and what it does with another name later on is fronting inside TLS. */
 
+/* Of the handshake message, its own header included. */
 #define TLS_HELLO_MAX (16u << 10)
+/* Of the bytes that come until the hello is complete, the records' headers included: a hello of 16 KiB in 800 records, or
+ * one of 3,400 bytes in as many. A caller's buffer of this size is never full without a verdict. */
+#define TLS_HELLO_WIRE_MAX (TLS_HELLO_MAX + (4u << 10))
 
-/* p[0..n): everything that came so far. name: what the SNI must be. EGRESS_OK with *ret_complete: false, more bytes are
- * needed (n is below TLS_HELLO_MAX plus record headers); true, the hello is complete and good. Anything else is final.
- * ret_sni (256 bytes): what was asked for, escaped, "" where unknown, for the record. */
+/* p[0..n): everything that came so far. name: what the SNI must be (a rule's name, lower case). EGRESS_OK with
+ * *ret_complete: false, more bytes are needed (n is below TLS_HELLO_WIRE_MAX); true, the hello is complete and good, and
+ * whatever came behind it waits for nothing. Anything else is final. ret_sni: what was asked for, escaped, "" where unknown,
+ * for the record.
+ * Until the hello is there a call costs a step for each record that came, not for each byte; it is parsed once. */
 EgressReason tls_hello_check(const uint8_t *p, size_t n, const char *name, bool ech_allow, bool *ret_complete,
                 bool *ret_has_ech, char ret_sni[static 256]);
 
