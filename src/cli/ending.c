@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
 #include "cli/ending.h"
+#include "cli/message.h"
 
 /* What is said of the run, and the words where the broker has none. A row without words says nothing without
  * a message. */
@@ -31,4 +33,75 @@ int ending_line(const RunResult *result, char **ret)
         return asprintf(ret, "run %s%s: %s", result->run ?: "?", endings[result->reason].verb, text) < 0
                                ? -ENOMEM
                                : 0;
+}
+
+enum { DESTINATIONS_SHOWN = 3 };
+#define PREFIX "agentbox: "
+#define MORE ", …"
+
+/* Code points, which the ones that are left after cleaning are columns. */
+static size_t columns(const char *s)
+{
+        size_t n = 0;
+
+        for (; *s; s++)
+                n += (*s & 0xc0) != 0x80;
+        return n;
+}
+
+/* "A:443, B:80, …", as many as there is room for; "" where not even the first fits. */
+static char *list_destinations(char *const *l, size_t room)
+{
+        size_t used = columns(MORE), n = 0;
+        _cleanup_buf_ Buf b = {};
+
+        for (; l && l[n] && n < DESTINATIONS_SHOWN; n++) {
+                _cleanup_free_ char *shown = message_clean(l[n]);
+
+                if (!shown)
+                        return NULL;
+                used += columns(shown) + (n > 0 ? 2 : 0);
+                if (used > room)
+                        break;
+                buf_printf(&b, "%s%s", n > 0 ? ", " : "", shown);
+        }
+        if (n > 0 && l[n])
+                buf_printf(&b, MORE);
+        return buf_take_string(&b);
+}
+
+int ending_egress_line(const RunResult *result, char **ret)
+{
+        uint64_t n = result->egress_denied;
+        _cleanup_free_ char *head = NULL, *tail = NULL, *list = NULL;
+        const char *run = result->run ?: "?";
+        size_t used;
+
+        if (n == 0 || n == UINT64_MAX) {
+                *ret = NULL;
+                return 0;
+        }
+        if (asprintf(&head, "run %s: egress denied: %llu attempt%s", run, (unsigned long long) n, n == 1 ? "" : "s") < 0) {
+                head = NULL;
+                return -ENOMEM;
+        }
+        if (asprintf(&tail, "; see: agentbox why %s", run) < 0) {
+                tail = NULL;
+                return -ENOMEM;
+        }
+        used = columns(PREFIX) + columns(head) + columns(tail) + columns(" ()");
+        list = list_destinations(result->egress_denied_to, used < ENDING_COLUMNS ? ENDING_COLUMNS - used : 0);
+        if (!list)
+                return -ENOMEM;
+        return asprintf(ret, "%s%s%s%s%s", head, *list ? " (" : "", list, *list ? ")" : "", tail) < 0 ? -ENOMEM : 0;
+}
+
+void ending_say(const RunResult *result)
+{
+        _cleanup_free_ char *line = NULL, *egress = NULL;
+
+        if (ending_line(result, &line) >= 0 && line)
+                message("%s", line);
+        if (ending_egress_line(result, &egress) >= 0 && egress)
+                message("%s", egress);
 }

@@ -5,6 +5,7 @@
  *   refuse, unverified   the error that the broker would give
  *   leaving              is about to leave, twice; then all is well
  *   cap                  an output limit of 1000 bytes
+ *   denied               twelve attempts to reach something were denied
  *   oom, timeout         ends so as soon as the program has written its first byte to /dev/null's place (at
  * once) crash                this process exits without a word as soon as the run has begun; the command
  * goes on adopted              what a second instance answers with for a run that it has not started Never
@@ -69,6 +70,9 @@ static int reply_result(sd_bus_message *call, const FakeRun *run)
                 sd_bus_message_append(m, "{sv}", "signal", "t", (uint64_t) run->signal);
         sd_bus_message_append(m, "{sv}{sv}", "wall_usec", "t", UINT64_C(1234), "verified", "as", 2, "uid",
                         "network");
+        if (streq(run->policy, "denied"))
+                sd_bus_message_append(m, "{sv}{sv}", "egress_denied", "t", UINT64_C(12), "egress_denied_to", "as", 2,
+                                "evil\033.example:443", "169.254.169.254:80");
         if (run->reason && streq(run->reason, "oom"))
                 sd_bus_message_append(m, "{sv}", "message", "s", "memory limit 256M reached (peak 256M)");
         sd_bus_message_close_container(m);

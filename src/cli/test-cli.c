@@ -174,6 +174,50 @@ static void test_ending(void **state)
         }
 }
 
+static void test_ending_egress(void **state)
+{
+        char long_name[254], escapes[254];
+        const struct {
+                uint64_t denied;
+                const char *to[4];
+                const char *want;
+        } rows[] = {
+                { UINT64_MAX, {}, NULL },
+                { 0, {}, NULL },
+                { 0, { "x:1" }, NULL },
+                { 1, { "evil.example:443" }, "run r1: egress denied: 1 attempt (evil.example:443); see: agentbox why r1" },
+                { 2, {}, "run r1: egress denied: 2 attempts; see: agentbox why r1" },
+                { 12, { "evil.example:443", "169.254.169.254:80", "[2001:db8::1]:22", "x:1" },
+                                "run r1: egress denied: 12 attempts (evil.example:443, 169.254.169.254:80, [2001:db8::1]:22, …); "
+                                "see: agentbox why r1" },
+                { 3, { "a\x1b]52;c;x\a:1", "b:2" },
+                                "run r1: egress denied: 3 attempts (a\\x1b]52;c;x\\x07:1, b:2); see: agentbox why r1" },
+                { 3, { "b:2", long_name }, "run r1: egress denied: 3 attempts (b:2, …); see: agentbox why r1" },
+                { UINT64_MAX - 1, { long_name },
+                                "run r1: egress denied: 18446744073709551614 attempts; see: agentbox why r1" },
+                { 3, { escapes, "b:2" }, "run r1: egress denied: 3 attempts; see: agentbox why r1" },
+        };
+
+        memset(long_name, 'a', sizeof(long_name) - 1);
+        long_name[sizeof(long_name) - 1] = 0;
+        memset(escapes, 1, sizeof(escapes) - 1);
+        escapes[sizeof(escapes) - 1] = 0;
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                char *to[5] = { (char *) rows[i].to[0], (char *) rows[i].to[1], (char *) rows[i].to[2],
+                        (char *) rows[i].to[3], NULL };
+                RunResult r = { .run = (char *) "r1", .egress_denied = rows[i].denied, .egress_denied_to = to };
+                _cleanup_free_ char *line = NULL;
+
+                assert_return_code(ending_egress_line(&r, &line), 0);
+                if (!rows[i].want) {
+                        assert_null(line);
+                        continue;
+                }
+                assert_string_equal(line, rows[i].want);
+                assert_true(strlen(line) <= ENDING_COLUMNS - strlen("agentbox: ") + strlen("…") - 1);
+        }
+}
+
 static void test_result_json(void **state)
 {
         _cleanup_json_ json_t *j = NULL;
@@ -371,6 +415,7 @@ int main(void)
                 cmocka_unit_test(test_pass),
                 cmocka_unit_test(test_since),
                 cmocka_unit_test(test_ending),
+                cmocka_unit_test(test_ending_egress),
                 cmocka_unit_test(test_result_json),
                 cmocka_unit_test(test_result_file),
                 cmocka_unit_test(test_trust),

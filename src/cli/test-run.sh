@@ -102,6 +102,10 @@ check "a broker that is about to leave is asked again" status 5 run -p leaving -
 check "oom is 137" status 137 run -p oom --result "$WORK/result" -- true
 check "oom says so" says '^agentbox: run fake[0-9]+ killed: memory limit 256M reached \(peak 256M\)$'
 check "oom record" field reason '"oom"'
+check "denied egress changes no status" status 3 run -p denied --result "$WORK/result" -- sh -c 'echo out; exit 3'
+check "denied egress is said" says '^agentbox: run fake[0-9]+: egress denied: 12 attempts \(evil\\x1b\.example:443, 169\.254\.169\.254:80\); see: agentbox why fake[0-9]+$'
+check "denied egress is one line" eval '[[ $(wc -l <"$WORK/err") == 1 ]]'
+check "denied egress record" field egress_denied_to '\["evil\\u001[bB]\.example:443","169\.254\.169\.254:80"\]'
 check "figures not known are null" field cpu_usec null
 check "verified is a list" field verified '\["uid","network"\]'
 check "time limit is 124" status 124 run -p timeout -- true

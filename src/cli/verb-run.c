@@ -69,14 +69,13 @@ static int run(int argc, char **argv, RunRequest *q, RunResult *result, int *ret
 /* What is said, and the status, when the run is over or there was none. */
 static int conclude(const RunRequest *q, RunResult *result, int relay_error, const Error *e, int r)
 {
-        _cleanup_free_ char *line = NULL;
         int status;
 
         if (r < 0) {
                 (void) take_message(result, e, r);
                 message_failure(e, r);
-        } else if (ending_line(result, &line) >= 0 && line)
-                message("%s", line);
+        } else
+                ending_say(result);
         status = run_result_exit_status(result);
         if (relay_error < 0) {
                 message("not all bytes reached the caller or the run: %s", strerror(-relay_error));

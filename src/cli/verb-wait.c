@@ -79,7 +79,7 @@ int verb_wait(int argc, char **argv)
 {
         _cleanup_error_ Error *e = NULL;
         _cleanup_bus_ sd_bus *bus = NULL;
-        _cleanup_free_ char *id = NULL, *line = NULL;
+        _cleanup_free_ char *id = NULL;
         Wait w = {};
         int first, r, status;
 
@@ -98,8 +98,7 @@ int verb_wait(int argc, char **argv)
         if (r < 0)
                 status = message_failure(e, r);
         else {
-                if (ending_line(&w.result, &line) >= 0 && line)
-                        message("%s", line);
+                ending_say(&w.result);
                 status = run_result_exit_status(&w.result);
         }
         run_result_done(&w.result);
