@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_addr.h>
+#include <linux/mount.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
@@ -12,27 +13,24 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/io.h"
 #include "broker/broker-netns.h"
+#include "wire/egress.h"
 
-/* A namespace is entered by a child that does nothing else: the broker never leaves its own. The child sends
- * the descriptor, or the stage and errno of what failed. */
+/* A namespace is entered by a child that does nothing else: the broker never leaves its own. The child sends the
+ * descriptors, or what failed. */
 
-typedef struct NetnsReport {
-        int error; /* positive errno, 0: fine */
-        char stage[60];
-} NetnsReport;
-
-/* The sandbox's own addresses: TEST-NET-1 and a ULA, which belong to nobody. */
+/* Of TEST-NET-1 and a ULA, which belong to nobody. */
 static const struct {
         int family;
         const char *address;
         unsigned char length;
 } addresses[] = {
-        { AF_INET, "192.0.2.2", 32 },
-        { AF_INET6, "fd00:ab::2", 128 },
+        { AF_INET, EGRESS_SANDBOX_IPV4, 32 },
+        { AF_INET6, EGRESS_SANDBOX_IPV6, 128 },
 };
 
 typedef struct NetlinkRequest {
@@ -132,93 +130,124 @@ static int route_add(int fd, unsigned lo, int family, const void *source, size_t
         return request_send(fd, &q);
 }
 
-/* A pinged outside must look unreachable, not alive. Where /proc/sys cannot be written (a hardened unit, a
- * container) the answer still comes from this namespace itself and proves nothing to anybody: so that is no
- * failure. */
-static void ignore_ping(void)
+/* A proc file system of its own, mounted nowhere: the one at /proc may be read-only (ProtectKernelTunables=), and in this
+ * one sys/net is this namespace's as well. */
+static int detached_proc(void)
 {
-        static const char *const settings[] = { "/proc/sys/net/ipv4/icmp_echo_ignore_all",
-                "/proc/sys/net/ipv6/icmp/echo_ignore_all" };
+        _cleanup_close_ int fs = (int) syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
+        long fd;
 
-        for (size_t i = 0; i < ELEMENTSOF(settings); i++) {
-                _cleanup_close_ int fd = open(settings[i], O_WRONLY | O_CLOEXEC);
-
-                if (fd >= 0)
-                        (void) write_full(fd, "1", 1);
-        }
+        if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+                return -errno;
+        fd = syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        return fd < 0 ? -errno : (int) fd;
 }
 
-static int failed(NetnsReport *report, const char *stage, int error)
+/* A pinged outside must look unreachable, not alive. */
+static int ignore_ping(bool ipv6, Error **reterr)
 {
-        report->error = error;
-        snprintf(report->stage, sizeof(report->stage), "%s", stage);
-        return -error;
-}
+        static const char *const settings[] = { "sys/net/ipv4/icmp_echo_ignore_all",
+                "sys/net/ipv6/icmp/echo_ignore_all" };
+        _cleanup_close_ int proc = detached_proc();
 
-static int netns_fill(NetnsReport *report)
-{
-        _cleanup_close_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-        unsigned lo = if_nametoindex("lo");
-        int r;
+        if (proc < 0)
+                return error_set(reterr, proc, "a proc file system: %s", strerror(-proc));
+        for (size_t i = 0; i < (ipv6 ? 2u : 1u); i++) {
+                _cleanup_close_ int fd = openat(proc, settings[i], O_WRONLY | O_CLOEXEC);
+                int r = fd < 0 ? -errno : write_full(fd, "1", 1);
 
-        if (fd < 0)
-                return failed(report, "netlink socket", errno);
-        if (lo == 0)
-                return failed(report, "finding lo", errno);
-        r = link_up(fd, lo);
-        if (r < 0)
-                return failed(report, "lo up", -r);
-        for (size_t i = 0; i < ELEMENTSOF(addresses); i++) {
-                unsigned char binary[sizeof(struct in6_addr)];
-                size_t size = addresses[i].family == AF_INET ? sizeof(struct in_addr)
-                                                             : sizeof(struct in6_addr);
-
-                if (inet_pton(addresses[i].family, addresses[i].address, binary) != 1)
-                        return failed(report, "address", EINVAL);
-                r = address_add(fd, lo, addresses[i].family, addresses[i].length, binary, size);
-                if (r == -EAFNOSUPPORT || r == -EOPNOTSUPP ||
-                                (r == -EACCES && addresses[i].family == AF_INET6))
-                        continue; /* a kernel without IPv6: nothing can be reached by it */
                 if (r < 0)
-                        return failed(report, addresses[i].address, -r);
-                r = route_add(fd, lo, addresses[i].family, binary, size);
-                if (r < 0)
-                        return failed(report, "local default route", -r);
+                        return error_set(reterr, r, "%s: %s", settings[i], strerror(-r));
         }
-        ignore_ping();
         return 0;
 }
 
-static int report_send(int fd, const NetnsReport *report, int payload_fd)
+/* Whether the kernel says that it has no IPv6 (none at all, or switched off). */
+static bool lacks_ipv6(int family, int error)
 {
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = {};
-        struct iovec iov = { .iov_base = (void *) report, .iov_len = sizeof(*report) };
-        struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+        return family == AF_INET6 && (error == -EAFNOSUPPORT || error == -EOPNOTSUPP || error == -EACCES);
+}
 
-        if (payload_fd >= 0) {
+static int netns_fill(bool *ret_ipv6, Error **reterr)
+{
+        _cleanup_close_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+        unsigned lo = if_nametoindex("lo");
+        bool ipv6 = false;
+        int r;
+
+        if (fd < 0)
+                return error_set(reterr, -errno, "netlink socket: %s", strerror(errno));
+        if (lo == 0)
+                return error_set(reterr, -ENODEV, "no lo");
+        r = link_up(fd, lo);
+        if (r < 0)
+                return error_set(reterr, r, "lo up: %s", strerror(-r));
+        for (size_t i = 0; i < ELEMENTSOF(addresses); i++) {
+                unsigned char binary[sizeof(struct in6_addr)];
+                size_t size = addresses[i].family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+
+                if (inet_pton(addresses[i].family, addresses[i].address, binary) != 1)
+                        return error_set(reterr, -EINVAL, "address");
+                r = address_add(fd, lo, addresses[i].family, addresses[i].length, binary, size);
+                if (lacks_ipv6(addresses[i].family, r))
+                        continue;
+                if (r < 0)
+                        return error_set(reterr, r, "%s: %s", addresses[i].address, strerror(-r));
+                r = route_add(fd, lo, addresses[i].family, binary, size);
+                if (r < 0)
+                        return error_set(reterr, r, "local default route: %s", strerror(-r));
+                ipv6 = addresses[i].family == AF_INET6;
+        }
+        *ret_ipv6 = ipv6;
+        return ignore_ping(ipv6, reterr);
+}
+
+/* ---- the child and its report */
+
+#define REPORT_FDS (NETNS_FDS_MAX + 1) /* the namespace comes first */
+
+/* Descriptors that are -1 do not travel. */
+typedef struct NetnsReport {
+        int error; /* negative errno, 0: fine */
+        uint32_t sent; /* bit i: descriptor i is in the message */
+        char text[200];
+} NetnsReport;
+
+typedef union ReportControl {
+        struct cmsghdr header;
+        char space[CMSG_SPACE(REPORT_FDS * sizeof(int))];
+} ReportControl;
+
+static int report_send(int fd, NetnsReport *report, const int fds[static REPORT_FDS])
+{
+        ReportControl control = {};
+        struct iovec iov = { .iov_base = report, .iov_len = sizeof(*report) };
+        struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+        size_t n = 0;
+
+        for (size_t i = 0; report->error == 0 && i < REPORT_FDS; i++)
+                if (fds[i] >= 0) {
+                        memcpy(CMSG_DATA(&control.header) + n++ * sizeof(int), fds + i, sizeof(int));
+                        report->sent |= 1u << i;
+                }
+        if (n > 0) {
+                control.header.cmsg_len = CMSG_LEN(n * sizeof(int));
+                control.header.cmsg_level = SOL_SOCKET;
+                control.header.cmsg_type = SCM_RIGHTS;
                 m.msg_control = &control;
-                m.msg_controllen = sizeof(control);
-                control.header = (struct cmsghdr){
-                        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS
-                };
-                memcpy(CMSG_DATA(&control.header), &payload_fd, sizeof(int));
+                m.msg_controllen = CMSG_SPACE(n * sizeof(int));
         }
         return sendmsg(fd, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static int report_receive(int fd, NetnsReport *report, int *ret_fd)
+static int report_receive(int fd, NetnsReport *report, int ret_fds[static REPORT_FDS])
 {
-        union {
-                struct cmsghdr header;
-                char space[CMSG_SPACE(sizeof(int))];
-        } control = {};
+        ReportControl control = {};
         struct iovec iov = { .iov_base = report, .iov_len = sizeof(*report) };
         struct msghdr m = {
                 .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
         };
+        size_t n_fds = 0, k = 0;
         struct cmsghdr *c;
         ssize_t n;
 
@@ -228,26 +257,53 @@ static int report_receive(int fd, NetnsReport *report, int *ret_fd)
         if (n < 0)
                 return -errno;
         c = CMSG_FIRSTHDR(&m);
-        *ret_fd = -1;
-        if (c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)))
-                memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
-        return n == sizeof(*report) ? 0 : -EPIPE; /* the child died */
+        if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+                n_fds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < REPORT_FDS; i++) {
+                ret_fds[i] = -1;
+                if (n == sizeof(*report) && (report->sent & 1u << i) && k < n_fds)
+                        memcpy(ret_fds + i, CMSG_DATA(c) + k++ * sizeof(int), sizeof(int));
+        }
+        for (; k < n_fds; k++) {
+                int stray;
+
+                memcpy(&stray, CMSG_DATA(c) + k * sizeof(int), sizeof(int));
+                close(stray);
+        }
+        if (n != sizeof(*report))
+                return -EPIPE; /* the child died */
+        return m.msg_flags & MSG_CTRUNC ? -EMFILE : 0;
 }
 
-_noreturn_ static void netns_child(int fd)
+static int netns_enter_and_work(NetnsWork *work, int fds[static REPORT_FDS], Error **reterr)
+{
+        bool ipv6 = false;
+        int r;
+
+        if (unshare(CLONE_NEWNET) < 0)
+                return error_set(reterr, -errno, "unshare: %s", strerror(errno));
+        r = netns_fill(&ipv6, reterr);
+        if (r < 0)
+                return r;
+        fds[0] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+        if (fds[0] < 0)
+                return error_set(reterr, -errno, "/proc/thread-self/ns/net: %s", strerror(errno));
+        return work ? work(fds[0], ipv6, fds + 1, reterr) : 0;
+}
+
+_noreturn_ static void netns_child(int fd, NetnsWork *work)
 {
         NetnsReport report = {};
-        int ns = -1;
+        int fds[REPORT_FDS];
+        Error *e = NULL;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (unshare(CLONE_NEWNET) < 0)
-                failed(&report, "unshare", errno);
-        else if (netns_fill(&report) >= 0) {
-                ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-                if (ns < 0)
-                        failed(&report, "/proc/self/ns/net", errno);
-        }
-        _exit(report_send(fd, &report, ns) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
+        for (size_t i = 0; i < REPORT_FDS; i++)
+                fds[i] = -1;
+        report.error = netns_enter_and_work(work, fds, &e);
+        if (report.error < 0)
+                snprintf(report.text, sizeof(report.text), "%s", error_message(e, report.error));
+        _exit(report_send(fd, &report, fds) < 0 ? EXIT_FAILURE : EXIT_SUCCESS);
 }
 
 static void reap(pid_t pid)
@@ -256,38 +312,68 @@ static void reap(pid_t pid)
                 ;
 }
 
-int netns_create(int *ret_fd, uint64_t *ret_inode, Error **reterr)
+static int run_child(NetnsWork *work, int fds[static REPORT_FDS], Error **reterr)
 {
-        _cleanup_close_ int ours = -1, theirs = -1, ns = -1;
+        _cleanup_close_ int ours = -1, theirs = -1;
         NetnsReport report = {};
-        struct stat st, own;
         int pair[2], r;
         pid_t pid;
 
         if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-                return error_set(reterr, -errno, "network namespace: %m");
+                return error_set(reterr, -errno, "network namespace: %s", strerror(errno));
         ours = pair[0];
         theirs = pair[1];
         pid = fork();
         if (pid < 0)
-                return error_set(reterr, -errno, "network namespace: fork: %m");
+                return error_set(reterr, -errno, "network namespace: fork: %s", strerror(errno));
         if (pid == 0)
-                netns_child(theirs);
+                netns_child(theirs, work);
         close(TAKE_FD(theirs));
-        r = report_receive(ours, &report, &ns);
+        r = report_receive(ours, &report, fds);
         reap(pid);
         if (r < 0)
                 return error_set(reterr, r, "network namespace: %s", strerror(-r));
-        if (report.error != 0)
-                return error_set(reterr, -report.error, "network namespace: %s: %s", report.stage,
-                                strerror(report.error));
-        if (ns < 0 || fstat(ns, &st) < 0 || stat("/proc/self/ns/net", &own) < 0)
+        report.text[sizeof(report.text) - 1] = 0;
+        return report.error < 0 ? error_set(reterr, report.error, "network namespace: %s", report.text) : 0;
+}
+
+static int check_is_another(int ns, uint64_t *ret_inode, Error **reterr)
+{
+        struct stat st, own;
+
+        if (ns < 0 || fstat(ns, &st) < 0 || stat("/proc/thread-self/ns/net", &own) < 0)
                 return error_set(reterr, -EBADMSG, "network namespace: no descriptor");
         if (st.st_ino == own.st_ino)
                 return error_set(reterr, -EBADMSG, "network namespace: it is the broker's own");
         *ret_inode = st.st_ino;
-        *ret_fd = TAKE_FD(ns);
         return 0;
+}
+
+int netns_create_with(NetnsWork *work, int *ret_fd, uint64_t *ret_inode, int ret_fds[static NETNS_FDS_MAX],
+                Error **reterr)
+{
+        int fds[REPORT_FDS], r;
+
+        for (size_t i = 0; i < REPORT_FDS; i++)
+                fds[i] = -1;
+        r = run_child(work, fds, reterr);
+        if (r >= 0)
+                r = check_is_another(fds[0], ret_inode, reterr);
+        if (r < 0) {
+                for (size_t i = 0; i < REPORT_FDS; i++)
+                        closep(fds + i);
+                return r;
+        }
+        *ret_fd = fds[0];
+        memcpy(ret_fds, fds + 1, NETNS_FDS_MAX * sizeof(int));
+        return 0;
+}
+
+int netns_create(int *ret_fd, uint64_t *ret_inode, Error **reterr)
+{
+        int none[NETNS_FDS_MAX];
+
+        return netns_create_with(NULL, ret_fd, ret_inode, none, reterr);
 }
 
 /* The result travels as the exit status. */
