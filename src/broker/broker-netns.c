@@ -2,10 +2,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/if_addr.h>
 #include <linux/mount.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +15,7 @@
 
 #include "base/io.h"
 #include "broker/broker-netns.h"
+#include "broker/route-netlink.h"
 #include "wire/egress.h"
 
 /* A namespace is entered by a child that does nothing else: the broker never leaves its own. The child sends the
@@ -33,72 +31,18 @@ static const struct {
         { AF_INET6, EGRESS_SANDBOX_IPV6, 128 },
 };
 
-typedef struct NetlinkRequest {
-        struct nlmsghdr header;
-        union {
-                struct ifinfomsg link;
-                struct ifaddrmsg address;
-                struct rtmsg route;
-                char space[64];
-        } body;
-        char attributes[128];
-} NetlinkRequest;
-
-static NetlinkRequest request_new(uint16_t type, uint16_t flags, size_t body_size)
-{
-        return (NetlinkRequest){
-                .header = {
-                        .nlmsg_len = (uint32_t) NLMSG_LENGTH(body_size),
-                        .nlmsg_type = type,
-                        .nlmsg_flags = (uint16_t) (NLM_F_REQUEST | NLM_F_ACK | flags),
-                        .nlmsg_seq = 1,
-                },
-        };
-}
-
-static void request_attribute(NetlinkRequest *q, uint16_t type, const void *p, size_t n)
-{
-        struct rtattr *a = (struct rtattr *) (void *) ((char *) q + NLMSG_ALIGN(q->header.nlmsg_len));
-
-        a->rta_type = type;
-        a->rta_len = (uint16_t) RTA_LENGTH(n);
-        memcpy(RTA_DATA(a), p, n);
-        q->header.nlmsg_len = (uint32_t) (NLMSG_ALIGN(q->header.nlmsg_len) + RTA_ALIGN(a->rta_len));
-}
-
-/* Sends one request and reads its acknowledgement. */
-static int request_send(int fd, const NetlinkRequest *q)
-{
-        struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
-        struct {
-                struct nlmsghdr header;
-                struct nlmsgerr error;
-                char space[512];
-        } answer;
-        ssize_t n;
-
-        if (sendto(fd, q, q->header.nlmsg_len, 0, (struct sockaddr *) &kernel, sizeof(kernel)) < 0)
-                return -errno;
-        n = recv(fd, &answer, sizeof(answer), 0);
-        if (n < 0)
-                return -errno;
-        if ((size_t) n < NLMSG_LENGTH(sizeof(struct nlmsgerr)) || answer.header.nlmsg_type != NLMSG_ERROR)
-                return -EBADMSG;
-        return answer.error.error; /* 0 or negative errno */
-}
-
 static int link_up(int fd, unsigned lo)
 {
-        NetlinkRequest q = request_new(RTM_NEWLINK, 0, sizeof(struct ifinfomsg));
+        RouteRequest q = route_request(RTM_NEWLINK, 0, sizeof(struct ifinfomsg));
 
         q.body.link = (struct ifinfomsg){ .ifi_index = (int) lo, .ifi_flags = IFF_UP, .ifi_change = IFF_UP };
-        return request_send(fd, &q);
+        return route_change(fd, &q);
 }
 
 static int address_add(
                 int fd, unsigned lo, int family, unsigned char length, const void *address, size_t size)
 {
-        NetlinkRequest q = request_new(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, sizeof(struct ifaddrmsg));
+        RouteRequest q = route_request(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, sizeof(struct ifaddrmsg));
 
         q.body.address = (struct ifaddrmsg){
                 .ifa_family = (unsigned char) family,
@@ -107,15 +51,15 @@ static int address_add(
                 .ifa_scope = RT_SCOPE_UNIVERSE,
                 .ifa_index = lo,
         };
-        request_attribute(&q, IFA_LOCAL, address, size);
-        request_attribute(&q, IFA_ADDRESS, address, size);
-        return request_send(fd, &q);
+        route_attribute(&q, IFA_LOCAL, address, size);
+        route_attribute(&q, IFA_ADDRESS, address, size);
+        return route_change(fd, &q);
 }
 
 /* Everything is here: a route of type local without a destination. */
 static int route_add(int fd, unsigned lo, int family, const void *source, size_t size)
 {
-        NetlinkRequest q = request_new(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof(struct rtmsg));
+        RouteRequest q = route_request(RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, sizeof(struct rtmsg));
         uint32_t index = lo;
 
         q.body.route = (struct rtmsg){
@@ -125,9 +69,9 @@ static int route_add(int fd, unsigned lo, int family, const void *source, size_t
                 .rtm_scope = family == AF_INET ? RT_SCOPE_HOST : RT_SCOPE_UNIVERSE,
                 .rtm_type = RTN_LOCAL,
         };
-        request_attribute(&q, RTA_OIF, &index, sizeof(index));
-        request_attribute(&q, RTA_PREFSRC, source, size);
-        return request_send(fd, &q);
+        route_attribute(&q, RTA_OIF, &index, sizeof(index));
+        route_attribute(&q, RTA_PREFSRC, source, size);
+        return route_change(fd, &q);
 }
 
 /* A proc file system of its own, mounted nowhere: the one at /proc may be read-only (ProtectKernelTunables=), and in this
@@ -170,13 +114,13 @@ static bool lacks_ipv6(int family, int error)
 
 static int netns_fill(bool *ret_ipv6, Error **reterr)
 {
-        _cleanup_close_ int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+        _cleanup_close_ int fd = route_netlink_open();
         unsigned lo = if_nametoindex("lo");
         bool ipv6 = false;
         int r;
 
         if (fd < 0)
-                return error_set(reterr, -errno, "netlink socket: %s", strerror(errno));
+                return error_set(reterr, fd, "netlink socket: %s", strerror(-fd));
         if (lo == 0)
                 return error_set(reterr, -ENODEV, "no lo");
         r = link_up(fd, lo);

@@ -4,6 +4,7 @@
 #include "broker/bpf-call.h"
 #include "broker/broker-netns.h"
 #include "broker/broker-wall.h"
+#include "broker/route-netlink.h"
 #include "broker/wall-programs.h"
 #include "broker/wall-sockets.h"
 #include "broker/wall-verify.h"
@@ -31,7 +32,7 @@ static int wall_make(int netns_fd, bool ipv6, int fds[static NETNS_FDS_MAX], Err
         r = wall_sockets_try(&s, reterr);
         if (r < 0)
                 return r;
-        w.netlink_fd = wall_netlink_open();
+        w.netlink_fd = route_netlink_open();
         if (w.netlink_fd < 0)
                 return error_set(reterr, w.netlink_fd, "netlink socket: %s", strerror(-w.netlink_fd));
         memcpy(fds + FD_TCP, s.tcp, sizeof(s.tcp));

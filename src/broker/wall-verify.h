@@ -3,8 +3,5 @@
 
 #include <stdint.h>
 
-/* A netlink socket in the calling thread's network namespace, for questions about routes and interfaces. */
-int wall_netlink_open(void);
-
 /* The id of the program of that link; -ENOLINK where it is none of sk_lookup on a living namespace. */
 int wall_link_program(int link_fd, uint32_t *ret_id);
