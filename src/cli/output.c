@@ -114,6 +114,30 @@ json_t *output_json_bytes(const void *p, size_t n)
         return shown ? json_string(shown) : NULL;
 }
 
+int output_wrap(Buf *out, const char *text, size_t indent, size_t line)
+{
+        size_t column = 0;
+
+        while (*text) {
+                size_t n = strcspn(text, " "), columns = 0;
+
+                for (size_t i = 0; i < n; i++)
+                        columns += (text[i] & 0xc0) != 0x80;
+                if (column == 0 || column + 1 + columns > line) {
+                        buf_printf(out, "%s%*s", column > 0 ? "\n" : "", (int) indent, "");
+                        column = indent;
+                } else {
+                        buf_printf(out, " ");
+                        column++;
+                }
+                buf_printf(out, "%.*s", (int) n, text);
+                column += columns;
+                text += n;
+                text += strspn(text, " ");
+        }
+        return buf_printf(out, "\n");
+}
+
 int output_flush(void)
 {
         errno = 0;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/macro.h"
 
 /* What a verb answers, on stdout: tables and texts for people, or JSON with one object a line. */
@@ -43,6 +44,8 @@ void table_print(const Table *t);
 int output_json(const json_t *value);
 /* A JSON string of bytes that need not be UTF-8 (those that are not are shown as \xNN). */
 json_t *output_json_bytes(const void *p, size_t n);
+/* The text, which is safe to show, in lines of at most width columns, each indented. */
+int output_wrap(Buf *out, const char *text, size_t indent, size_t width);
 /* Negative errno where something of what was printed could not be written. */
 int output_flush(void);
 

@@ -15,7 +15,6 @@
 #include "cli/result-file.h"
 #include "cli/run-request.h"
 #include "cli/since.h"
-#include "cli/why.h"
 
 /* Parses a command line (getopt reorders and keeps the pointers, so they must be writable). */
 static int parse(RunRequest *q, Error **reterr, int n, const char *const *words)
@@ -302,67 +301,6 @@ static void test_trust(void **state)
                                 rows[i].trusted);
 }
 
-static char *why(const char *json)
-{
-        _cleanup_json_ json_t *records = json_loads(json, 0, NULL);
-        Buf text = {};
-
-        assert_non_null(records);
-        assert_return_code(why_explain(records, NULL, &text), 0);
-        return buf_take_string(&text);
-}
-
-#define RECORD(event, ...)                                                                 \
-        "{\"AGENTBOX_RUN_ID\":\"r\",\"AGENTBOX_POLICY\":\"p\",\"AGENTBOX_EVENT\":\"" event \
-        "\"," __VA_ARGS__ "}"
-#define ENDED(...) RECORD("run-ended", __VA_ARGS__)
-
-static void test_why(void **state)
-{
-        static const struct {
-                const char *records, *want;
-        } rows[] = {
-                { ENDED("\"AGENTBOX_REASON\":\"oom\",\"AGENTBOX_MEMORY_PEAK\":\"268435456\""),
-                                "[Limits]\n    Memory=512M\n" },
-                { ENDED("\"AGENTBOX_REASON\":\"timeout\",\"AGENTBOX_WALL_USEC\":\"60000123\""),
-                                "    Runtime=121s\n" },
-                { ENDED("\"AGENTBOX_REASON\":\"output-limit\""), "[Limits] Output=" },
-                { ENDED("\"AGENTBOX_REASON\":\"exited\",\"AGENTBOX_EXIT_CODE\":\"3\""),
-                                "the cause lies in the program itself" },
-                { ENDED("\"AGENTBOX_REASON\":\"exited\",\"AGENTBOX_EXIT_CODE\":\"0\""),
-                                "nothing was denied" },
-                { ENDED("\"AGENTBOX_REASON\":\"signal\",\"AGENTBOX_SIGNAL\":\"11\""),
-                                "Signal 11 (SIGSEGV)" },
-                { ENDED("\"AGENTBOX_REASON\":\"signal\",\"AGENTBOX_SIGNAL\":\"31\""), "[Syscalls]" },
-                { RECORD("run-unverified", "\"AGENTBOX_BROKEN\":\"memory limit\""), "memory limit" },
-                { RECORD("run-refused", "\"AGENTBOX_REASON\":\"no policy \\u001b[2J\""),
-                                "no policy \\x1b[2J" },
-                { RECORD("run-started", "\"MESSAGE\":\"x\""), "still runs" },
-                { RECORD("syscall-denied", "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":\"3\","
-                                           "\"MESSAGE\":\"ptrace denied\"") "," RECORD("syscall-denied",
-                                  "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":"
-                                  "\"4\",\"MESSAGE\":\"ptrace denied\""),
-                                "ptrace denied (7 times)\n    [Syscalls]\n    Allow=ptrace\n" },
-                { RECORD("egress-denied", "\"AGENTBOX_PROTO\":\"tls\",\"AGENTBOX_DEST_NAME\":\"x.example\","
-                                          "\"AGENTBOX_DEST_PORT\":\"443\","
-                                          "\"AGENTBOX_REASON\":\"no-rule\""),
-                                "    [Network]\n    Allow=tls x.example:443\n" },
-                { RECORD("egress-denied",
-                                  "\"AGENTBOX_PROTO\":\"tcp\",\"AGENTBOX_DEST_ADDR\":\"169.254.169.254\","
-                                  "\"AGENTBOX_DEST_PORT\":\"80\",\"AGENTBOX_REASON\":\"metadata\""),
-                                "no policy can allow" },
-        };
-
-        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
-                _cleanup_free_ char *json = NULL, *text = NULL;
-
-                assert_true(asprintf(&json, "[%s]", rows[i].records) > 0);
-                text = why(json);
-                if (!strstr(text, rows[i].want))
-                        fail_msg("wanted: %s\ngot: %s", rows[i].want, text);
-        }
-}
-
 static void test_message_clean(void **state)
 {
         static const struct {
@@ -419,7 +357,6 @@ int main(void)
                 cmocka_unit_test(test_result_json),
                 cmocka_unit_test(test_result_file),
                 cmocka_unit_test(test_trust),
-                cmocka_unit_test(test_why),
                 cmocka_unit_test(test_message_clean),
                 cmocka_unit_test(test_output_formats),
         };

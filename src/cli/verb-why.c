@@ -8,6 +8,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/own-addresses.h"
 #include "cli/verbs.h"
 #include "cli/why.h"
 
@@ -21,47 +22,52 @@ static const Usage why_usage = {
         .max = 1,
 };
 
-static int read_records(const char *id, json_t **ret, Error **reterr)
+static int read_records(const char *id, Why *w, Error **reterr)
 {
         _cleanup_journal_ sd_journal *j = NULL;
-        _cleanup_json_ json_t *records = json_array();
-        json_t *record;
         int r = audit_open(id, 0, &j, reterr);
 
         if (r < 0)
                 return r;
-        while ((r = audit_next(j, &record)) > 0)
-                if (json_array_append_new(records, record) < 0)
+        for (;;) {
+                _cleanup_json_ json_t *record = NULL;
+
+                r = audit_next(j, &record);
+                if (r < 0)
+                        return error_set(reterr, r, "cannot read the journal: %s", strerror(-r));
+                if (r == 0)
+                        return 0;
+                if (why_take(w, record) < 0)
                         return error_set(reterr, -ENOMEM, "out of memory");
-        if (r < 0)
-                return error_set(reterr, r, "cannot read the journal: %s", strerror(-r));
-        *ret = TAKE_PTR(records);
-        return 0;
+        }
 }
 
 static int explain(const char *run, Error **reterr)
 {
-        _cleanup_json_ json_t *records = NULL;
+        _cleanup_strv_ char **own = NULL;
         _cleanup_policy_ Policy *policy = NULL;
         _cleanup_free_ char *id = NULL;
+        _cleanup_why_ Why why = {};
         _cleanup_buf_ Buf text = {};
         const char *name;
         int r = find_run_in_journal(run, &id, reterr);
 
         if (r >= 0)
-                r = read_records(id, &records, reterr);
+                r = read_records(id, &why, reterr);
         if (r < 0)
                 return r;
-        name = facts_string(json_array_get(records, 0), "AGENTBOX_POLICY");
+        name = why.first ? facts_string(why.first, "AGENTBOX_POLICY") : NULL;
         /* Only makes the advice better: without it (not readable, gone since) it is said in general words.
          */
         if (name)
                 (void) policy_load(name, NULL, NULL, &policy, NULL);
-        r = why_explain(records, policy, &text);
+        r = own_addresses(&own);
+        if (r >= 0)
+                r = why_explain(&why, &(AdviceContext){ .policy = policy, .own = own }, &text);
         if (r < 0)
                 return error_set(reterr, r, "out of memory");
         fwrite(text.data, 1, text.size, stdout);
-        return 0;
+        return output_flush();
 }
 
 int verb_why(int argc, char **argv)

@@ -8,8 +8,12 @@
 #include "cli/facts.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/why-egress.h"
 #include "cli/why.h"
 #include "wire/record.h"
+
+/* Kinds of denials other than the network's. */
+enum { DENIALS_MAX = 200 };
 
 static const char *field(const json_t *record, const char *name)
 {
@@ -22,18 +26,6 @@ static uint64_t number(const json_t *record, const char *name)
         uint64_t v;
 
         return s && parse_u64(s, &v) >= 0 ? v : UINT64_MAX;
-}
-
-static const json_t *last_event(const json_t *records, const char *event)
-{
-        for (size_t i = json_array_size(records); i > 0; i--) {
-                const json_t *r = json_array_get(records, i - 1);
-                const char *e = field(r, "AGENTBOX_EVENT");
-
-                if (e && streq(e, event))
-                        return r;
-        }
-        return NULL;
 }
 
 /* Text of a record, safe to show. */
@@ -223,34 +215,12 @@ static void explain_end(const json_t *ended, const Policy *policy, size_t n_deni
 /* Everything of a denial that must be equal for two records to be one line. */
 static char *denial_key(const json_t *record)
 {
-        static const char *const names[] = { "AGENTBOX_EVENT", "AGENTBOX_SYSCALL", "AGENTBOX_PROTO",
-                "AGENTBOX_DEST_NAME", "AGENTBOX_DEST_ADDR", "AGENTBOX_DEST_PORT", "AGENTBOX_REASON" };
+        static const char *const names[] = { "AGENTBOX_EVENT", "AGENTBOX_SYSCALL", "AGENTBOX_REASON" };
         _cleanup_buf_ Buf b = {};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
                 buf_printf(&b, "%s\n", field(record, names[i]) ?: "");
         return buf_take_string(&b);
-}
-
-static void suggest_egress(const json_t *record, Buf *out)
-{
-        const char *reason = field(record, "AGENTBOX_REASON"), *proto = field(record, "AGENTBOX_PROTO");
-        const char *host = field(record, "AGENTBOX_DEST_NAME") ?: field(record, "AGENTBOX_DEST_ADDR");
-        const char *port = field(record, "AGENTBOX_DEST_PORT");
-        _cleanup_free_ char *rule = NULL;
-
-        if (reason && streq(reason, "metadata")) {
-                buf_printf(out, "    no policy can allow the metadata addresses\n");
-                return;
-        }
-        if (!host || !proto || (!streq(proto, "tls") && !streq(proto, "http") && !streq(proto, "tcp"))) {
-                buf_printf(out, "    no [Network] rule allows this kind of traffic\n");
-                return;
-        }
-        if (asprintf(&rule, "%s %s%s%s%s", proto, host, port ? ":" : "", port ?: "",
-                            reason && streq(reason, "addr-blocked") ? " private=allow" : "") < 0)
-                rule = NULL;
-        say(out, "    [Network]\n    Allow=", rule ?: "?", "\n");
 }
 
 static void explain_denial(const json_t *record, uint64_t count, Buf *out)
@@ -259,9 +229,7 @@ static void explain_denial(const json_t *record, uint64_t count, Buf *out)
 
         say(out, "  ", field(record, "MESSAGE") ?: event, "");
         buf_printf(out, count > 1 ? " (%llu times)\n" : "\n", (unsigned long long) count);
-        if (streq(event, "egress-denied"))
-                suggest_egress(record, out);
-        else if (streq(event, "syscall-denied") && syscall)
+        if (streq(event, "syscall-denied") && syscall)
                 say(out, "    [Syscalls]\n    Allow=", syscall, "\n");
 }
 
@@ -272,40 +240,65 @@ static bool is_denial(const json_t *record)
         return event && audit_event_denies(event) && !startswith(event, "run-");
 }
 
-static json_int_t count_of(const json_t *record)
+/* Groups equal denials, in the order of their first appearance. What goes beyond the bound is in "agentbox log". */
+static int take_denial(Why *w, json_t *record)
 {
-        uint64_t n = number(record, "AGENTBOX_COUNT");
+        _cleanup_free_ char *key = denial_key(record);
+        uint64_t total, n = egress_record_count(record);
+        json_t *group;
 
-        return n > INT64_MAX ? 1 : (json_int_t) n;
-}
-
-/* Groups equal denials, in the order of their first appearance. Values: { "record": …, "count": n }. */
-static int collect_denials(const json_t *records, json_t **ret)
-{
-        _cleanup_json_ json_t *groups = json_object();
-
-        for (size_t i = 0; i < json_array_size(records); i++) {
-                json_t *record = json_array_get(records, i), *group;
-                _cleanup_free_ char *key = NULL;
-                json_int_t total;
-
-                if (!is_denial(record))
-                        continue;
-                key = denial_key(record);
-                if (!key)
-                        return -ENOMEM;
-                group = json_object_get(groups, key);
-                if (!group) {
-                        group = json_pack("{s:O,s:i}", "record", record, "count", 0);
-                        if (json_object_set_new(groups, key, group) < 0)
-                                return -ENOMEM;
-                }
-                total = json_integer_value(json_object_get(group, "count")) + count_of(record);
-                if (json_object_set_new(group, "count", json_integer(total)) < 0)
+        if (!key || (!w->denials && !(w->denials = json_object())))
+                return -ENOMEM;
+        group = json_object_get(w->denials, key);
+        if (!group) {
+                if (json_object_size(w->denials) >= DENIALS_MAX)
+                        return 0;
+                group = json_pack("{s:O,s:i}", "record", record, "count", 0);
+                if (json_object_set_new(w->denials, key, group) < 0)
                         return -ENOMEM;
         }
-        *ret = TAKE_PTR(groups);
-        return 0;
+        if (__builtin_add_overflow((uint64_t) json_integer_value(json_object_get(group, "count")), n, &total) ||
+                        total > INT64_MAX)
+                total = INT64_MAX;
+        return json_object_set_new(group, "count", json_integer((json_int_t) total)) < 0 ? -ENOMEM : 0;
+}
+
+static void keep(json_t **kept, json_t *record)
+{
+        json_decref(*kept);
+        *kept = json_incref(record);
+}
+
+int why_take(Why *w, json_t *record)
+{
+        const char *event = field(record, "AGENTBOX_EVENT");
+        int r;
+
+        if (!w->first)
+                keep(&w->first, record);
+        if (!event)
+                return 0;
+        if (streq(event, "run-ended"))
+                keep(&w->ended, record);
+        else if (streq(event, "run-unverified"))
+                keep(&w->unverified, record);
+        else if (streq(event, "run-refused"))
+                keep(&w->refused, record);
+        r = egress_denials_take(&w->egress, record);
+        if (r != 0 || !is_denial(record))
+                return r < 0 ? r : 0;
+        return take_denial(w, record);
+}
+
+void why_done(Why *w)
+{
+        json_decref(w->first);
+        json_decref(w->ended);
+        json_decref(w->unverified);
+        json_decref(w->refused);
+        json_decref(w->denials);
+        egress_denials_done(&w->egress);
+        *w = (Why){};
 }
 
 static void explain_denials(json_t *groups, Buf *out)
@@ -321,40 +314,38 @@ static void explain_denials(json_t *groups, Buf *out)
 }
 
 /* Before the program's first instruction; true where that was the end of it. */
-static bool explain_not_started(const json_t *records, Buf *out)
+static bool explain_not_started(const Why *w, Buf *out)
 {
-        const json_t *unverified = last_event(records, "run-unverified"),
-                     *refused = last_event(records, "run-refused");
-
-        if (unverified) {
+        if (w->unverified) {
                 say(out, "It was stopped before its first instruction, because this host did not keep what the "
                                 "policy promises: ",
-                        field(unverified, "AGENTBOX_BROKEN") ?: field(unverified, "MESSAGE") ?: "?", ".\n");
+                        field(w->unverified, "AGENTBOX_BROKEN") ?: field(w->unverified, "MESSAGE") ?: "?", ".\n");
                 buf_printf(out, "  See 'agentbox doctor', and the drop-ins of agentbox- units on this "
                                 "host.\n");
-        } else if (refused)
+        } else if (w->refused)
                 say(out, "It was refused: ",
-                                field(refused, "AGENTBOX_REASON") ?: field(refused, "MESSAGE") ?: "?", ".\n");
-        return unverified || refused;
+                                field(w->refused, "AGENTBOX_REASON") ?: field(w->refused, "MESSAGE") ?: "?", ".\n");
+        return w->unverified || w->refused;
 }
 
-int why_explain(const json_t *records, const Policy *policy, Buf *out)
+int why_explain(Why *w, const AdviceContext *c, Buf *out)
 {
-        const json_t *first = json_array_get(records, 0), *ended = last_event(records, "run-ended");
-        _cleanup_json_ json_t *groups = NULL;
-        int r = collect_denials(records, &groups);
+        const char *run = field(w->first, "AGENTBOX_RUN_ID") ?: "?";
+        size_t n_denied = json_object_size(w->denials) + (w->egress.count > 0);
+        int r = egress_denials_fold(&w->egress);
 
         if (r < 0)
                 return r;
-        say(out, "Run ", field(first, "AGENTBOX_RUN_ID") ?: "?", "");
-        say(out, " under policy ", field(first, "AGENTBOX_POLICY") ?: "?", "\n");
-        if (!explain_not_started(records, out)) {
-                if (ended)
-                        explain_end(ended, policy, json_object_size(groups), out);
+        say(out, "Run ", run, "");
+        say(out, " under policy ", field(w->first, "AGENTBOX_POLICY") ?: "?", "\n");
+        if (!explain_not_started(w, out)) {
+                if (w->ended)
+                        explain_end(w->ended, c->policy, n_denied, out);
                 else
                         buf_printf(out, "Its end is not recorded: it still runs, or the broker has not come "
                                         "back since.\n");
         }
-        explain_denials(groups, out);
-        return out->error;
+        explain_denials(w->denials, out);
+        r = why_egress(&w->egress, c, run, out);
+        return r < 0 ? r : out->error;
 }

@@ -4,9 +4,20 @@
 #include <jansson.h>
 
 #include "base/buf.h"
-#include "policy/policy.h"
+#include "cli/egress-advice.h"
 
-/* From the audit records of one run (an array, oldest first) to a text for people: what ended it, what was
- * denied, and the smallest policy lines that would allow it. Nothing is guessed from the program's own
- * output. policy: the one it ran under as it is now, or NULL where that cannot be read. Pure. */
-int why_explain(const json_t *records, const Policy *policy, Buf *out);
+/* From the audit records of one run to a text for people: what ended it, what was denied, and the smallest policy lines
+ * that would allow it. Nothing is guessed from the program's own output. Pure. Of however many records, what is kept is
+ * bounded. */
+typedef struct Why {
+        json_t *first, *ended, *unverified, *refused; /* records; NULL: there was none */
+        json_t *denials; /* other than the network's: key → { "record": …, "count": n } */
+        EgressDenials egress;
+} Why;
+
+void why_done(Why *w);
+#define _cleanup_why_ _cleanup_(why_done)
+
+/* One record after the other, oldest first. */
+int why_take(Why *w, json_t *record);
+int why_explain(Why *w, const AdviceContext *c, Buf *out);

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cli/message.h"
+#include "cli/output.h"
+#include "cli/why-egress.h"
+
+enum { SHOWN_MAX = 20, COLUMNS = 80, FACT_INDENT = 4, LINE_INDENT = 6 };
+
+/* A group with its advice, and where others have the same line: those behind it. */
+typedef struct Item {
+        const EgressGroup *group;
+        Advice advice;
+        struct Item *next;
+        uint64_t count, last;
+} Item;
+
+typedef struct Items {
+        Item *items;
+        size_t n;
+        Item **heads; /* one for each line of the policy, or destination without one */
+        size_t n_heads;
+} Items;
+
+static void items_done(Items *l)
+{
+        for (size_t i = 0; i < l->n; i++)
+                advice_done(&l->items[i].advice);
+        free(l->items);
+        free(l->heads);
+        *l = (Items){};
+}
+
+static int compare_heads(const void *x, const void *y)
+{
+        const Item *a = *(Item *const *) x, *b = *(Item *const *) y;
+
+        if (a->advice.class != b->advice.class)
+                return a->advice.class < b->advice.class ? -1 : 1;
+        /* What was tried last is what the program ended over. */
+        return a->last > b->last ? -1 : a->last < b->last;
+}
+
+/* A name that was looked up and then asked for by its real address needs one line, not two. */
+static Item *find_head(const Items *l, const Item *item)
+{
+        for (size_t i = 0; item->advice.line && i < l->n_heads; i++)
+                if (l->heads[i]->advice.line && streq(l->heads[i]->advice.line, item->advice.line))
+                        return l->heads[i];
+        return NULL;
+}
+
+static int items_make(const EgressDenials *d, const AdviceContext *c, Items *ret)
+{
+        _cleanup_(items_done) Items l = { .items = calloc(d->n + 1, sizeof(Item)), .heads = calloc(d->n + 1, sizeof(Item *)) };
+
+        if (!l.items || !l.heads)
+                return -ENOMEM;
+        for (size_t i = 0; i < d->n; i++) {
+                const EgressGroup *g = d->groups + i;
+                Item *item = l.items + i, *head;
+                int r = egress_advise(g, c, &item->advice);
+
+                if (r < 0)
+                        return r;
+                *item = (Item){ .group = g, .advice = item->advice, .count = g->count, .last = g->last };
+                l.n++;
+                head = find_head(&l, item);
+                if (!head) {
+                        l.heads[l.n_heads++] = item;
+                        continue;
+                }
+                item->next = head->next;
+                head->next = item;
+                head->count += item->count;
+                head->last = MAX2(head->last, item->last);
+        }
+        qsort(l.heads, l.n_heads, sizeof(*l.heads), compare_heads);
+        *ret = l;
+        l = (Items){};
+        return 0;
+}
+
+/* ---- words */
+
+static char *destination(const EgressGroup *g)
+{
+        bool looked_up = g->proto && streq(g->proto, "dns");
+        _cleanup_free_ char *host = message_clean(g->name ?: g->address ?: "");
+        char *s;
+        int n;
+
+        if (!host)
+                return NULL;
+        if (!*host)
+                return strdup("Destinations that were not recorded one by one");
+        if (g->n_names > 0)
+                n = asprintf(&s, "%zu names below %s", g->n_names, host);
+        else if (looked_up || g->port == 0)
+                n = asprintf(&s, "%s", host);
+        else
+                n = asprintf(&s, !g->name && strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, g->port);
+        return n < 0 ? NULL : s;
+}
+
+static void print_count(uint64_t n, const char *what, Buf *out)
+{
+        buf_printf(out, "%llu %s%s", (unsigned long long) n, what, n == 1 ? "" : "s");
+}
+
+static void print_fact(const Item *i, Buf *out)
+{
+        _cleanup_free_ char *asked = i->group->asked ? message_clean(i->group->asked) : NULL;
+        _cleanup_free_ char *text = NULL;
+
+        if (asprintf(&text, "%s%s%s", i->advice.fact, asked ? ": " : "", asked ?: "") < 0) {
+                text = NULL;
+                out->error = -ENOMEM;
+                return;
+        }
+        output_wrap(out, text, FACT_INDENT, COLUMNS);
+}
+
+static bool same_fact_before(const Item *head, const Item *item)
+{
+        for (const Item *i = head; i != item; i = i->next)
+                if (i->advice.fact == item->advice.fact)
+                        return true;
+        return false;
+}
+
+static void print_head(const Item *head, Buf *out)
+{
+        _cleanup_free_ char *where = destination(head->group);
+
+        if (!where) {
+                out->error = -ENOMEM;
+                return;
+        }
+        buf_printf(out, "\n  %s (", where);
+        print_count(head->count, "attempt", out);
+        buf_printf(out, ")\n");
+        for (const Item *i = head; i; i = i->next)
+                if (!same_fact_before(head, i))
+                        print_fact(i, out);
+        if (head->advice.line)
+                buf_printf(out, "%*s%s\n", LINE_INDENT, "", head->advice.line);
+        if (head->advice.allowed_now)
+                output_wrap(out, "The policy has this line, or a wider one, by now: the run had a stricter list, or an older one.",
+                                FACT_INDENT, COLUMNS);
+        else
+                output_wrap(out, head->advice.meaning, FACT_INDENT, COLUMNS);
+}
+
+static void print_intro(const EgressDenials *d, Buf *out)
+{
+        char text[300];
+
+        snprintf(text, sizeof(text),
+                        "Refused of the network: %llu attempt%s, the likeliest cause first. Each line belongs into "
+                        "[Network] of the policy and is the smallest that would have allowed what stands above it.",
+                        (unsigned long long) d->count, d->count == 1 ? "" : "s");
+        output_wrap(out, text, 0, COLUMNS);
+}
+
+int why_egress(const EgressDenials *d, const AdviceContext *c, const char *run, Buf *out)
+{
+        _cleanup_(items_done) Items l = {};
+        uint64_t shown = 0;
+        size_t n;
+        int r;
+
+        if (d->count == 0)
+                return 0;
+        r = items_make(d, c, &l);
+        if (r < 0)
+                return r;
+        print_intro(d, out);
+        n = MIN2(l.n_heads, (size_t) SHOWN_MAX);
+        for (size_t i = 0; i < n; i++) {
+                print_head(l.heads[i], out);
+                shown += l.heads[i]->count;
+        }
+        if (shown < d->count) {
+                buf_printf(out, "\n  And ");
+                print_count(d->count - shown, "attempt", out);
+                buf_printf(out, " more: agentbox log --denied %s\n", run);
+        }
+        return out->error;
+}
