@@ -71,25 +71,29 @@ bool span_is_host_name(ByteSpan s)
         return true;
 }
 
+static size_t escaped_width(uint8_t c)
+{
+        return c >= 0x20 && c < 0x7f && c != '\\' ? 1 : 4;
+}
+
 void span_escape(ByteSpan s, char *ret, size_t size)
 {
-        size_t used = 0;
+        size_t width = 0, used = 0, room = size - 1;
 
-        for (size_t i = 0; i < s.n; i++) {
-                bool plain = s.p[i] >= 0x20 && s.p[i] < 0x7f && s.p[i] != '\\';
-                size_t width = plain ? 1 : 4;
-
-                /* Behind each byte but the last there must be room to say that more was cut. */
-                if (used + width + (i + 1 < s.n ? 3 : 0) + 1 > size) {
-                        memcpy(ret + used, "...", 3);
-                        used += 3;
-                        break;
-                }
-                if (plain)
+        for (size_t i = 0; i < s.n; i++)
+                width += escaped_width(s.p[i]);
+        if (width > room)
+                room -= 3;
+        for (size_t i = 0; i < s.n && used + escaped_width(s.p[i]) <= room; i++) {
+                if (escaped_width(s.p[i]) == 1)
                         ret[used] = (char) s.p[i];
                 else
-                        snprintf(ret + used, width + 1, "\\x%02x", s.p[i]);
-                used += width;
+                        snprintf(ret + used, 5, "\\x%02x", s.p[i]);
+                used += escaped_width(s.p[i]);
+        }
+        if (width > size - 1) {
+                memcpy(ret + used, "...", 3);
+                used += 3;
         }
         ret[used] = 0;
 }
