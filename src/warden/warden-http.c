@@ -276,13 +276,12 @@ static bool authority_is(ByteSpan s, const char *name, uint16_t port)
         return s.n > n && span_is((ByteSpan){ s.p, n }, name) && same((ByteSpan){ s.p + n, s.n - n }, text);
 }
 
-static bool head_authority_good(const HttpReader *h, const Head *head, HttpVerdict *v)
+/* What the record says that a refused request was for: of two authorities the one that is not the name. */
+static void name_host(const HttpReader *h, const Head *head, HttpVerdict *v)
 {
-        bool target = !head->authority.p || authority_is(head->authority, h->name, h->port);
+        bool target = head->authority.p && !authority_is(head->authority, h->name, h->port);
 
-        if (head->n_hosts > 0 || !target)
-                span_escape(target ? head->host : head->authority, v->host, sizeof(v->host));
-        return target && authority_is(head->host, h->name, h->port);
+        span_escape(target ? head->authority : head->host, v->host, sizeof(v->host));
 }
 
 /* Takes a head that was scanned: it passes as a whole or not at all. */
@@ -290,15 +289,17 @@ static size_t head_take(HttpReader *h, ByteSpan section, HttpVerdict *v)
 {
         ByteSpan rest = section;
         Head head = {};
-        bool good, authority;
 
-        good = request_line_read(take_line(&rest), &head) && fields_read(rest, &head) && head.n_hosts == 1 &&
-               framing_good(&head);
-        authority = head_authority_good(h, &head, v);
-        if (!good)
+        if (!request_line_read(take_line(&rest), &head) || !fields_read(rest, &head) || head.n_hosts != 1 ||
+                        !framing_good(&head)) {
+                name_host(h, &head, v);
                 return fail_bad(h, v);
-        if (!authority)
+        }
+        if (!authority_is(head.host, h->name, h->port) ||
+                        (head.authority.p && !authority_is(head.authority, h->name, h->port))) {
+                name_host(h, &head, v);
                 return fail(h, v, EGRESS_HOST_MISMATCH, 400);
+        }
         h->left = head.length;
         h->state = head.n_codings > 0 ? HTTP_CHUNK_SIZE : head.length > 0 ? HTTP_BODY : HTTP_HEAD;
         h->n_requests++;

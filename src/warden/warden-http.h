@@ -54,7 +54,7 @@ typedef struct HttpVerdict {
         size_t pass;         /* of the bytes given, this many may go out (more may be passed although reason is set) */
         EgressReason reason; /* EGRESS_OK, or why the rest may not; final */
         unsigned status;     /* 400, 414, 431 for http_error_response(); 0 with EGRESS_OK */
-        char host[256];      /* the authority last asked for, escaped; "" where these bytes name none */
+        char host[256];      /* with a reason: the authority that was asked for, escaped; "" where unknown */
 } HttpVerdict;
 /* p[0..n): what came and has not been passed yet, from the last call's end on: the bytes that the last call did not pass
  * come again, with more behind them. With pass < n and EGRESS_OK the rest waits for more bytes; it is less than
