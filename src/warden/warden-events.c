@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "base/macro.h"
+#include "warden/warden-events.h"
+
+/* ---- who */
+
+static uint64_t mix(uint64_t h, uint64_t v)
+{
+        h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+        return h ^ h >> 29;
+}
+
+static unsigned who_set(const WhoTable *t, uint8_t protocol, uint16_t source_port, const uint8_t dest[16], uint16_t dest_port)
+{
+        uint64_t a[2], h = t->seed;
+
+        memcpy(a, dest, sizeof(a));
+        h = mix(h, (uint64_t) protocol << 32 | (uint32_t) source_port << 16 | dest_port);
+        h = mix(mix(h, a[0]), a[1]);
+        return (unsigned) (h >> 40) % WHO_SETS;
+}
+
+static struct WhoEntry *who_lookup(WhoTable *t, unsigned set, uint8_t family, uint8_t protocol, uint16_t source_port,
+                const uint8_t dest[16], uint16_t dest_port)
+{
+        for (unsigned i = 0; i < WHO_WAYS; i++) {
+                struct WhoEntry *e = &t->entries[set][i];
+
+                if (e->source_port == source_port && e->dest_port == dest_port && e->protocol == protocol &&
+                                e->family == family && memcmp(e->dest, dest, 16) == 0)
+                        return e;
+        }
+        return NULL;
+}
+
+void who_add(WhoTable *t, const EgressEvent *e)
+{
+        unsigned set = who_set(t, e->protocol, e->source_port, e->dest, e->dest_port);
+        struct WhoEntry *entry;
+
+        if (e->source_port == 0)
+                return;
+        entry = who_lookup(t, set, e->family, e->protocol, e->source_port, e->dest, e->dest_port);
+        if (!entry)
+                entry = &t->entries[set][t->next[set]++ % WHO_WAYS];
+        *entry = (struct WhoEntry){
+                .family = e->family,
+                .protocol = e->protocol,
+                .source_port = e->source_port,
+                .dest_port = e->dest_port,
+                .who.tgid = e->tgid,
+        };
+        memcpy(entry->dest, e->dest, sizeof(entry->dest));
+        memcpy(entry->who.comm, e->comm, sizeof(entry->who.comm));
+}
+
+Who who_find(WhoTable *t, uint8_t protocol, uint16_t source_port, const EgressAddress *dest, uint16_t dest_port, bool forget)
+{
+        unsigned set = who_set(t, protocol, source_port, dest->bytes, dest_port);
+        struct WhoEntry *e = who_lookup(t, set, dest->family, protocol, source_port, dest->bytes, dest_port);
+        Who who = {};
+
+        if (!e || source_port == 0)
+                return who;
+        who = e->who;
+        if (forget)
+                *e = (struct WhoEntry){};
+        return who;
+}
+
+/* ---- the ring buffer, as include/uapi/linux/bpf.h and the kernel's documentation of it (bpf/ringbuf) have it */
+
+#define RECORD_HEADER 8u
+#define RECORD_BUSY (UINT32_C(1) << 31)    /* being written */
+#define RECORD_DISCARD (UINT32_C(1) << 30) /* given up by its writer */
+
+uint64_t ring_end(const Ring *r)
+{
+        return atomic_load_explicit(r->producer, memory_order_acquire);
+}
+
+bool ring_next(Ring *r, uint64_t until, EgressEvent *ret)
+{
+        uint64_t at = atomic_load_explicit(r->consumer, memory_order_relaxed);
+        bool found = false;
+
+        while (!found && at < until) {
+                const uint8_t *p = r->data + (at & (r->size - 1));
+                uint32_t header = atomic_load_explicit(
+                                (const _Atomic uint32_t *) (const void *) p, memory_order_acquire);
+                uint64_t n = header & ~(RECORD_BUSY | RECORD_DISCARD);
+                uint64_t step = (n + RECORD_HEADER + 7) & ~UINT64_C(7);
+
+                if (header & RECORD_BUSY)
+                        break;
+                /* The kernel writes no such thing; were it to, what follows could not be found. */
+                if (step > until - at || step > r->size)
+                        step = until - at, n = 0;
+                if (!(header & RECORD_DISCARD) && n == sizeof(*ret)) {
+                        memcpy(ret, p + RECORD_HEADER, sizeof(*ret));
+                        found = true;
+                }
+                at += step;
+        }
+        atomic_store_explicit(r->consumer, at, memory_order_release);
+        return found;
+}
+
+/* ---- both, mapped */
+
+static void *map(int fd, size_t size, int protection, size_t offset)
+{
+        void *p = mmap(NULL, size, protection, MAP_SHARED, fd, (off_t) offset);
+
+        return p == MAP_FAILED ? NULL : p;
+}
+
+int events_open(Events *e, int ring_fd, int counters_fd, uint64_t seed)
+{
+        size_t page = (size_t) sysconf(_SC_PAGESIZE);
+        uint8_t *fixed;
+
+        *e = (Events){ .ring.size = EGRESS_RING_SIZE, .who.seed = seed };
+        e->ring.consumer = map(ring_fd, page, PROT_READ | PROT_WRITE, 0);
+        if (!e->ring.consumer)
+                return -errno;
+        fixed = map(ring_fd, page + 2 * (size_t) EGRESS_RING_SIZE, PROT_READ, page);
+        if (!fixed)
+                return -errno;
+        e->ring.producer = (const _Atomic uint64_t *) (const void *) fixed;
+        e->ring.data = fixed + page;
+        e->counters = map(counters_fd, page, PROT_READ, 0);
+        return e->counters ? 0 : -errno;
+}
+
+void events_close(Events *e)
+{
+        size_t page = (size_t) sysconf(_SC_PAGESIZE);
+
+        if (e->ring.consumer)
+                munmap(e->ring.consumer, page);
+        if (e->ring.data)
+                munmap((void *) (uintptr_t) (e->ring.data - page), page + 2 * e->ring.size);
+        if (e->counters)
+                munmap((void *) (uintptr_t) e->counters, page);
+        e->ring = (Ring){};
+        e->counters = NULL;
+}

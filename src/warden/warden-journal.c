@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <syslog.h>
+
+#include "base/escape.h"
+#include "warden/warden-journal.h"
+#include "wire/messages.h"
+
+static const char *const proto_names[_EGRESS_PROTO_MAX] = {
+        [PROTO_TLS] = "tls",
+        [PROTO_HTTP] = "http",
+        [PROTO_TCP] = "tcp",
+        [PROTO_UDP] = "udp",
+        [PROTO_DNS] = "dns",
+        [PROTO_ICMP] = "icmp",
+        [PROTO_OTHER] = "other",
+};
+
+const char *egress_proto_to_string(EgressProto proto)
+{
+        return proto_names[proto];
+}
+
+static const char *const close_names[_CLOSE_REASON_MAX] = {
+        [CLOSE_CLOSED] = "closed",
+        [CLOSE_RESET] = "reset",
+        [CLOSE_IDLE] = "idle",
+        [CLOSE_BYTES_LIMIT] = "bytes-limit",
+        [CLOSE_REFUSED] = "refused",
+        [CLOSE_RUN_ENDED] = "run-ended",
+};
+
+/* For MESSAGE, behind "denied: ". */
+static const char *const reason_texts[_EGRESS_REASON_MAX] = {
+        [EGRESS_OK] = "",
+        [EGRESS_NO_RULE] = "no rule names it",
+        [EGRESS_METADATA] = "a cloud metadata service, which no rule can allow",
+        [EGRESS_ADDR_BLOCKED] = "a private or special-purpose address",
+        [EGRESS_HOST_LOCAL] = "an address of this host",
+        [EGRESS_NO_MAPPING] = "an address that no name was given",
+        [EGRESS_PORT] = "a rule names it, at another port",
+        [EGRESS_SNI_MISMATCH] = "the TLS hello asks for another name",
+        [EGRESS_SNI_BAD] = "the TLS hello does not name one server",
+        [EGRESS_ECH] = "the TLS hello hides the name that it asks for",
+        [EGRESS_NOT_TLS] = "not TLS, as its rule wants",
+        [EGRESS_HOST_MISMATCH] = "the HTTP request is for another host",
+        [EGRESS_BAD_REQUEST] = "the HTTP request could be read in two ways",
+        [EGRESS_TOO_LARGE] = "the head is too large",
+        [EGRESS_TIMEOUT] = "it took too long",
+        [EGRESS_RESOLVE_FAILED] = "the name could not be resolved",
+        [EGRESS_CONNECT_FAILED] = "no connection could be made",
+        [EGRESS_PROXY_FAILED] = "the upstream proxy made no connection",
+        [EGRESS_LIMIT] = "too much at a time",
+        [EGRESS_BYTES_LIMIT] = "the run has sent all that it may",
+        [EGRESS_NO_JOURNAL] = "the journal could not be written",
+        [EGRESS_MALFORMED] = "not a message that can be understood",
+        [EGRESS_DNS_TYPE] = "only addresses are answered",
+};
+
+void attempt_destination(const Attempt *a, char ret[static ATTEMPT_DESTINATION_MAX])
+{
+        char address[EGRESS_ADDRESS_TEXT_MAX];
+        const char *host = a->name;
+
+        if (!host && a->address.family != 0) {
+                egress_address_format(&a->address, address);
+                host = address;
+        }
+        if (!host || !*host)
+                snprintf(ret, ATTEMPT_DESTINATION_MAX, "*");
+        else if (a->port == 0 || (a->proto == PROTO_DNS && a->name))
+                snprintf(ret, ATTEMPT_DESTINATION_MAX, "%s", host);
+        else if (!a->name && a->address.family == AF_INET6)
+                snprintf(ret, ATTEMPT_DESTINATION_MAX, "[%s]:%u", host, a->port);
+        else
+                snprintf(ret, ATTEMPT_DESTINATION_MAX, "%s:%u", host, a->port);
+}
+
+/* ---- fields */
+
+/* NAME=value, or where a line break is in the value: NAME, its length in eight bytes, the value. */
+static void field(Buf *b, const char *name, const char *value)
+{
+        if (!value || !*value)
+                return;
+        if (strchr(value, '\n')) {
+                size_t n = strlen(value);
+
+                buf_printf(b, "%s\n", name);
+                buf_u64(b, n);
+                buf_append(b, value, n);
+        } else
+                buf_printf(b, "%s=%s", name, value);
+        buf_append(b, "\n", 1);
+}
+
+static void field_u64(Buf *b, const char *name, uint64_t value)
+{
+        buf_printf(b, "%s=%" PRIu64 "\n", name, value);
+}
+
+static void comm_text(const Who *who, char ret[static 64])
+{
+        _cleanup_free_ char *shown = escape_for_display(who->comm, strnlen(who->comm, sizeof(who->comm)), sizeof(who->comm));
+
+        snprintf(ret, 64, "%s", shown ?: "");
+}
+
+static void attempt_fields(Buf *b, const Attempt *a)
+{
+        char address[EGRESS_ADDRESS_TEXT_MAX], comm[64];
+
+        field(b, "AGENTBOX_DEST_NAME", a->name);
+        if (a->address.family != 0) {
+                egress_address_format(&a->address, address);
+                field(b, "AGENTBOX_DEST_ADDR", address);
+        }
+        if (a->port != 0)
+                field_u64(b, "AGENTBOX_DEST_PORT", a->port);
+        field(b, "AGENTBOX_PROTO", egress_proto_to_string(a->proto));
+        field(b, "AGENTBOX_RULE", a->rule);
+        field(b, "AGENTBOX_ASKED_NAME", a->asked);
+        if (a->who.tgid != 0) {
+                field_u64(b, "AGENTBOX_PID", a->who.tgid);
+                comm_text(&a->who, comm);
+                field(b, "AGENTBOX_COMM", comm);
+        }
+}
+
+/* "curl[4711]: " */
+static void say_who(Buf *b, const Attempt *a)
+{
+        char comm[64];
+
+        if (a->who.tgid == 0)
+                return;
+        comm_text(&a->who, comm);
+        buf_printf(b, "%s[%u]: ", comm, a->who.tgid);
+}
+
+static Buf *begin(Journal *j, const char *id, const char *event, int priority)
+{
+        Buf *b = &j->record;
+
+        b->size = 0;
+        b->error = 0;
+        buf_append(b, j->common.data, j->common.size);
+        field(b, "MESSAGE_ID", id);
+        field_u64(b, "PRIORITY", (uint64_t) priority);
+        field(b, "AGENTBOX_EVENT", event);
+        buf_printf(b, "MESSAGE=Run %s: ", j->spec->run);
+        return b;
+}
+
+static int commit(Journal *j, uint64_t now)
+{
+        ssize_t n;
+
+        if (j->record.error < 0)
+                return j->record.error;
+        do
+                n = send(j->fd, j->record.data, j->record.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        if (n >= 0) {
+                j->blocked_since = 0;
+                return 0;
+        }
+        if (j->blocked_since == 0)
+                j->blocked_since = now;
+        return errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -errno;
+}
+
+/* ---- the records */
+
+int journal_denied(Journal *j, const Attempt *a, EgressReason reason, uint64_t count, uint64_t now)
+{
+        char destination[ATTEMPT_DESTINATION_MAX];
+        Buf *b = begin(j, AGENTBOX_MESSAGE_EGRESS_DENIED, "egress-denied",
+                        reason == EGRESS_METADATA ? LOG_WARNING : LOG_NOTICE);
+
+        attempt_destination(a, destination);
+        say_who(b, a);
+        buf_printf(b, "%s (%s) denied", destination, egress_proto_to_string(a->proto));
+        if (count > 1)
+                buf_printf(b, " %" PRIu64 " times", count);
+        buf_printf(b, ": %s\n", reason_texts[reason]);
+        attempt_fields(b, a);
+        field(b, "AGENTBOX_REASON", egress_reason_to_string(reason));
+        field_u64(b, "AGENTBOX_COUNT", count);
+        return commit(j, now);
+}
+
+int journal_allowed(Journal *j, const Attempt *a, uint64_t now)
+{
+        char destination[ATTEMPT_DESTINATION_MAX];
+        Buf *b = begin(j, AGENTBOX_MESSAGE_EGRESS_ALLOWED, "egress-allowed", LOG_INFO);
+
+        attempt_destination(a, destination);
+        say_who(b, a);
+        buf_printf(b, "%s (%s) allowed by the rule \"%s\"\n", destination, egress_proto_to_string(a->proto), a->rule);
+        attempt_fields(b, a);
+        field_u64(b, "AGENTBOX_BYTES_SENT", 0);
+        field_u64(b, "AGENTBOX_BYTES_RECEIVED", 0);
+        return commit(j, now);
+}
+
+int journal_closed(Journal *j, const Attempt *a, CloseReason reason, uint64_t sent, uint64_t received, uint64_t usec,
+                uint64_t now)
+{
+        char destination[ATTEMPT_DESTINATION_MAX];
+        Buf *b = begin(j, AGENTBOX_MESSAGE_EGRESS_CLOSED, "egress-closed", LOG_INFO);
+
+        attempt_destination(a, destination);
+        say_who(b, a);
+        buf_printf(b, "%s (%s) ended (%s): %" PRIu64 " bytes sent, %" PRIu64 " received\n", destination,
+                        egress_proto_to_string(a->proto), close_names[reason], sent, received);
+        attempt_fields(b, a);
+        field(b, "AGENTBOX_REASON", close_names[reason]);
+        field_u64(b, "AGENTBOX_BYTES_SENT", sent);
+        field_u64(b, "AGENTBOX_BYTES_RECEIVED", received);
+        field_u64(b, "AGENTBOX_USEC", usec);
+        return commit(j, now);
+}
+
+int journal_open(Journal *j, const WardenSpec *spec, int fd)
+{
+        *j = (Journal){ .fd = fd, .spec = spec };
+        field(&j->common, "SYSLOG_IDENTIFIER", "agentbox-warden");
+        field(&j->common, "AGENTBOX_RUN_ID", spec->run);
+        field(&j->common, "AGENTBOX_POLICY", spec->policy);
+        field(&j->common, "AGENTBOX_POLICY_DIGEST", spec->digest);
+        field_u64(&j->common, "AGENTBOX_CALLER_UID", spec->caller_uid);
+        field(&j->common, "AGENTBOX_UNIT", spec->unit);
+        field(&j->common, "AGENTBOX_INVOCATION_ID", spec->invocation_id);
+        return j->common.error;
+}
+
+void journal_close(Journal *j)
+{
+        buf_done(&j->common);
+        buf_done(&j->record);
+}

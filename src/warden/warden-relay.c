@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include "warden/warden.h"
+
+/* Bytes, both ways, by read and write through one buffer that all connections share. What a socket does not take is held, at
+ * most HELD_MAX a direction, and nothing more is read before it is gone: the peer feels that as its window closing. */
+
+#define TURN_CHUNKS 8 /* a direction and turn of the loop; then it is others' turn */
+
+typedef enum Pump {
+        PUMP_WAIT,  /* for one of the two sockets */
+        PUMP_MORE,  /* its turn is over, and there is more to do */
+        PUMP_DONE,  /* the end has been passed on */
+        PUMP_LIMIT, /* EgressBytes= */
+        PUMP_RESET, /* either peer has broken it off */
+} Pump;
+
+typedef struct Pipe {
+        Warden *w;
+        Conn *c;
+        End *from, *to;
+        Flow *flow;
+        _Atomic uint64_t *tally;
+        uint64_t left; /* this may still be sent in all */
+} Pipe;
+
+void flow_done(Flow *f)
+{
+        free(f->held);
+        f->held = NULL;
+        f->n_held = f->n_good = f->at = 0;
+}
+
+/* Returns how many bytes of p were taken; -EAGAIN: none. */
+static ssize_t put(Pipe *p, const uint8_t *data, size_t n)
+{
+        ssize_t k = send(p->to->fd, data, n, MSG_NOSIGNAL);
+
+        if (k < 0)
+                return -errno;
+        p->flow->bytes += (uint64_t) k;
+        p->left -= (uint64_t) k;
+        atomic_fetch_add_explicit(p->tally, (uint64_t) k, memory_order_relaxed);
+        if ((size_t) k < n)
+                p->to->writable = false;
+        return k;
+}
+
+/* What is held and good goes first. PUMP_DONE: nothing of it is left. */
+static Pump put_held(Pipe *p)
+{
+        Flow *f = p->flow;
+
+        while (f->n_good > 0) {
+                ssize_t k;
+
+                if (p->left == 0)
+                        return PUMP_LIMIT;
+                if (!p->to->writable)
+                        return PUMP_WAIT;
+                k = put(p, f->held + f->at, MIN2(f->n_good, p->left));
+                if (k == -EAGAIN) {
+                        p->to->writable = false;
+                        return PUMP_WAIT;
+                }
+                if (k < 0)
+                        return PUMP_RESET;
+                f->at += (size_t) k;
+                f->n_good -= (size_t) k;
+                f->n_held -= (size_t) k;
+        }
+        if (f->n_held == 0)
+                flow_done(f);
+        return PUMP_DONE;
+}
+
+/* Puts the n bytes at data, of which the first n_good may go out, into the flow, which is empty. */
+static bool hold(Flow *f, const uint8_t *data, size_t n, size_t n_good)
+{
+        if (n == 0) {
+                flow_done(f);
+                return true;
+        }
+        if (!f->held)
+                f->held = malloc(HELD_MAX);
+        if (!f->held)
+                return false;
+        memcpy(f->held, data, n);
+        f->n_held = n;
+        f->n_good = n_good;
+        f->at = 0;
+        return true;
+}
+
+/* How much of what came from the client may go out. */
+static size_t judge(Pipe *p, const uint8_t *data, size_t n)
+{
+        Conn *c = p->c;
+        HttpVerdict v;
+
+        if (p->from != &c->client || c->attempt.proto != PROTO_HTTP)
+                return n;
+        http_reader_feed(&c->http, data, n, &v);
+        if (v.reason != EGRESS_OK) {
+                c->refused = v.reason;
+                c->refused_status = v.status;
+                memcpy(c->asked, v.host, sizeof(c->asked));
+        }
+        return v.pass;
+}
+
+/* One chunk: what is held (and waits for more), then what comes now. PUMP_MORE: go on. */
+static Pump move_chunk(Pipe *p)
+{
+        uint8_t *scratch = p->w->scratch;
+        size_t before = p->flow->n_held, n, n_good, done = 0;
+        ssize_t k;
+
+        if (before > 0)
+                memcpy(scratch, p->flow->held + p->flow->at, before);
+        k = recv(p->from->fd, scratch + before, SCRATCH_SIZE - before, 0);
+        if (k < 0 && errno == EAGAIN) {
+                p->from->readable = false;
+                return PUMP_WAIT;
+        }
+        if (k < 0)
+                return PUMP_RESET;
+        if (k == 0) {
+                p->from->eof = true;
+                return PUMP_MORE;
+        }
+        n = before + (size_t) k;
+        /* A short read means that there was no more; but for the end, which is read separately. */
+        if (n < SCRATCH_SIZE && !p->from->hung_up)
+                p->from->readable = false;
+        n_good = judge(p, scratch, n);
+        if (n_good > 0 && p->left > 0) {
+                k = put(p, scratch, MIN2(n_good, p->left));
+                if (k < 0 && k != -EAGAIN)
+                        return PUMP_RESET;
+                if (k == -EAGAIN)
+                        p->to->writable = false;
+                else
+                        done = (size_t) k;
+        }
+        return hold(p->flow, scratch + done, n - done, n_good - done) ? PUMP_MORE : PUMP_RESET;
+}
+
+static Pump pump(Pipe *p)
+{
+        for (unsigned i = 0; i < TURN_CHUNKS; i++) {
+                Pump r;
+
+                if (p->to->shut)
+                        return PUMP_DONE;
+                r = put_held(p);
+                if (r != PUMP_DONE)
+                        return r;
+                /* What was refused ends the direction, as if the client had closed it: what was good is answered first. The
+                 * client then gets the last word from here. */
+                if (p->from->eof && p->to == &p->c->client && p->c->refused != EGRESS_OK)
+                        return PUMP_DONE;
+                if (p->from->eof || (p->from == &p->c->client && p->c->refused != EGRESS_OK)) {
+                        if (shutdown(p->to->fd, SHUT_WR) < 0)
+                                return PUMP_RESET;
+                        flow_done(p->flow);
+                        p->to->shut = true;
+                        return PUMP_DONE;
+                }
+                if (!p->from->readable || !p->to->writable)
+                        return PUMP_WAIT;
+                r = move_chunk(p);
+                if (r != PUMP_MORE)
+                        return r;
+        }
+        return PUMP_MORE;
+}
+
+/* ---- the connection */
+
+static Pump pump_direction(Warden *w, Conn *c, bool sent)
+{
+        uint64_t used = atomic_load_explicit(&w->tally->bytes_sent, memory_order_relaxed);
+        Pipe p = {
+                .w = w,
+                .c = c,
+                .from = sent ? &c->client : &c->upstream,
+                .to = sent ? &c->upstream : &c->client,
+                .flow = sent ? &c->sent : &c->received,
+                .tally = sent ? &w->tally->bytes_sent : &w->tally->bytes_received,
+                .left = UINT64_MAX,
+        };
+
+        if (sent && w->spec.egress_bytes != UINT64_MAX)
+                p.left = w->spec.egress_bytes > used ? w->spec.egress_bytes - used : 0;
+        return pump(&p);
+}
+
+/* A head that has begun must end in time; else the connection may be idle for long, but not half of one. */
+static void set_timer(Warden *w, Conn *c, bool moved)
+{
+        bool in_head = c->sent.n_held > c->sent.n_good;
+
+        if (in_head && c->in_head)
+                return;
+        if (in_head != c->in_head || (moved && w->now - c->moved >= USEC_PER_SEC)) {
+                c->in_head = in_head;
+                c->moved = w->now;
+                timer_set(&w->timers, &c->timer,
+                                in_head ? TIMER_HEAD
+                                        : c->client.shut || c->upstream.shut ? TIMER_HALF : TIMER_IDLE,
+                                w->now);
+        }
+}
+
+/* The request that was refused gets its own record. The client is told where nothing can be mistaken for the answer to
+ * another request. */
+static void refuse(Warden *w, Conn *c)
+{
+        char answer[2048];
+        size_t n = 0;
+
+        c->attempt.asked = c->asked[0] ? c->asked : NULL;
+        records_denied(&w->records, &c->attempt, c->refused, 1, w->now);
+        c->attempt.asked = NULL;
+        if (c->received.bytes == 0)
+                n = http_error_response(c->refused_status, c->refused, answer, sizeof(answer));
+        conn_finish_with(w, c, CLOSE_REFUSED, answer, n);
+}
+
+static void cut(Warden *w, Conn *c)
+{
+        records_denied(&w->records, &c->attempt, EGRESS_BYTES_LIMIT, 1, w->now);
+        conn_finish(w, c, CLOSE_BYTES_LIMIT, true);
+}
+
+void relay_run(Warden *w, Conn *c)
+{
+        uint64_t before = c->sent.bytes + c->received.bytes;
+        bool shut = c->client.shut || c->upstream.shut;
+        Pump sent = pump_direction(w, c, true), received;
+
+        if (sent == PUMP_LIMIT) {
+                cut(w, c);
+                return;
+        }
+        received = sent == PUMP_RESET ? PUMP_RESET : pump_direction(w, c, false);
+        if (received == PUMP_RESET) {
+                conn_finish(w, c, CLOSE_RESET, true);
+                return;
+        }
+        if (received == PUMP_DONE && c->refused != EGRESS_OK) {
+                refuse(w, c);
+                return;
+        }
+        if (sent == PUMP_DONE && received == PUMP_DONE) {
+                conn_finish(w, c, CLOSE_CLOSED, false);
+                return;
+        }
+        if (sent == PUMP_MORE || received == PUMP_MORE)
+                conn_enqueue(w, c);
+        if (shut != (c->client.shut || c->upstream.shut))
+                timer_set(&w->timers, &c->timer, TIMER_HALF, w->now);
+        set_timer(w, c, before != c->sent.bytes + c->received.bytes);
+}
+
+void relay_late(Warden *w, Conn *c)
+{
+        if (!c->in_head) {
+                conn_finish(w, c, CLOSE_IDLE, true);
+                return;
+        }
+        c->refused = EGRESS_TIMEOUT;
+        c->refused_status = 408;
+        refuse(w, c);
+}
+
+void relay_begin(Warden *w, Conn *c)
+{
+        c->state = CONN_RELAY;
+        c->started = c->moved = w->now;
+        timer_set(&w->timers, &c->timer, TIMER_IDLE, w->now);
+        conn_enqueue(w, c);
+}
