@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -165,11 +166,11 @@ class World:
         return service
 
     def spawn(self, argv, **kw):
-        """A program of the world, killed after the test."""
-        process = in_namespace(lambda: subprocess.Popen(argv, **kw))
+        """A program of the world, killed after the test with what it started."""
+        process = in_namespace(lambda: subprocess.Popen(argv, start_new_session=True, **kw))
 
         def end():
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         box.at_end(end)
         return process
@@ -279,3 +280,18 @@ def allowed(run_id):
         assert int(r["PRIORITY"]) == 6, r
         total[r["AGENTBOX_PROTO"], where(r), r["AGENTBOX_RULE"]] += count(r)
     return dict(total)
+
+
+def attempt(text, *args, flows=(), asked=(), **kw):
+    """A program under a policy, watched: what it said, its run's id. Nothing left but to these places ("tcp 192.0.2.77 5432"; the
+    question for a name counts as "udp DNS4 53"), and nobody was asked for other names than these."""
+    w = up()
+    with w.watch() as seen:
+        said, done = inside(text, *args, **kw)
+    left, names = seen.flows(), [n.lower() for n in w.dns.names()]
+    assert left == set(flows) | ({DNS} if asked else set()), (left, done)
+    assert names == sorted(asked), (names, done)
+    return said, done.run
+
+
+DNS = f"udp {DNS4} 53"

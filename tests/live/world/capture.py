@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What leaves by the uplink, packet by packet."""
+import ctypes
 import ipaddress
 import socket
 import struct
@@ -8,6 +9,11 @@ ETH_P_ALL, PACKET_OUTGOING = 3, 4
 SOL_PACKET, PACKET_STATISTICS = 263, 6
 # Neighbours, routers, group membership: the kernel's own talk on the link.
 LINK_ICMPV6 = range(130, 144)
+# What is kept, for the kernel (a classic program on the packet from its IP header on): of what goes out all that is no TCP, and of TCP
+# what opens or breaks a connection. Its other packets go where these do, and would fill the store.
+KEEP = ((0x20, 0, 0, 0xfffff004), (0x15, 0, 13, PACKET_OUTGOING), (0x30, 0, 0, 0), (0x74, 0, 0, 4), (0x15, 0, 5, 4),
+        (0x30, 0, 0, 9), (0x15, 0, 7, 6), (0xb1, 0, 0, 0), (0x50, 0, 0, 13), (0x05, 0, 0, 3),
+        (0x30, 0, 0, 6), (0x15, 0, 2, 6), (0x30, 0, 0, 53), (0x45, 0, 1, 0x06), (0x06, 0, 0, 128), (0x06, 0, 0, 0))
 PROTOCOLS = {1: "icmp", 6: "tcp", 17: "udp", 58: "icmpv6"}
 
 
@@ -36,6 +42,8 @@ class Capture:
     def __init__(self, link):
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL))
         self._socket.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+        program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *i) for i in KEEP))
+        self._socket.setsockopt(socket.SOL_SOCKET, 26, struct.pack("HxxxxxxP", len(KEEP), ctypes.addressof(program)))  # SO_ATTACH_FILTER
         self._socket.bind((link, ETH_P_ALL))
         self._socket.setblocking(False)
         self._out = []
