@@ -23,6 +23,7 @@ static const struct {
         { "run-ended", false },
         { "egress-allowed", false },
         { "egress-denied", true },
+        { "egress-closed", false },
         { "syscall-denied", true },
         { "copy-in", false },
         { "copy-out", false },

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@
 #include "base/parse.h"
 #include "cli/egress-denials.h"
 #include "cli/facts.h"
+#include "cli/message.h"
 #include "cli/output.h"
 
 /* From this many different names below one domain on. A program that means well asks for a few. */
@@ -14,6 +16,8 @@ enum { FOLD_NAMES = 8 };
 
 static void group_done(EgressGroup *g)
 {
+        free(g->run);
+        free(g->comm);
         free(g->name);
         free(g->address);
         free(g->proto);
@@ -63,7 +67,7 @@ static bool counts_as_name(const char *name)
 static char *make_key(const json_t *record)
 {
         const char *name = facts_string(record, "AGENTBOX_DEST_NAME");
-        const char *const fields[] = { counts_as_name(name) ? "AGENTBOX_DEST_NAME" : "AGENTBOX_DEST_ADDR",
+        const char *const fields[] = { "AGENTBOX_RUN_ID", counts_as_name(name) ? "AGENTBOX_DEST_NAME" : "AGENTBOX_DEST_ADDR",
                 "AGENTBOX_DEST_PORT", "AGENTBOX_PROTO", "AGENTBOX_REASON", "AGENTBOX_ASKED_NAME" };
         _cleanup_buf_ Buf b = {};
 
@@ -88,6 +92,8 @@ static int fill_group(const json_t *record, EgressGroup *g)
                 const char *field;
                 char **member;
         } rows[] = {
+                { "AGENTBOX_RUN_ID", &g->run },
+                { "AGENTBOX_COMM", &g->comm },
                 { "AGENTBOX_DEST_NAME", &g->name },
                 { "AGENTBOX_DEST_ADDR", &g->address },
                 { "AGENTBOX_PROTO", &g->proto },
@@ -105,7 +111,21 @@ static int fill_group(const json_t *record, EgressGroup *g)
                 g->name = NULL;
         }
         g->port = port <= UINT16_MAX ? (uint16_t) port : 0;
+        g->first_usec = number(record, "__REALTIME_TIMESTAMP", 0);
         return 0;
+}
+
+static void join_group(EgressGroup *g, const json_t *record)
+{
+        const char *comm = facts_string(record, "AGENTBOX_COMM"), *priority = facts_string(record, "PRIORITY");
+
+        if (g->comm && (!comm || !streq(comm, g->comm))) {
+                free(g->comm);
+                g->comm = NULL;
+        }
+        g->count = add(g->count, egress_record_count(record));
+        g->last_usec = number(record, "__REALTIME_TIMESTAMP", 0);
+        g->warns |= priority && priority[0] >= '0' && priority[0] <= '4' && !priority[1];
 }
 
 static int add_group(EgressDenials *d, const json_t *record, const char *key, EgressGroup **ret)
@@ -150,7 +170,7 @@ int egress_denials_take(EgressDenials *d, const json_t *record)
                 return 1;
         } else if (add_group(d, record, key, &g) < 0)
                 return -ENOMEM;
-        g->count = add(g->count, count);
+        join_group(g, record);
         g->last = d->n_records;
         return 1;
 }
@@ -167,22 +187,42 @@ static const char *domain_above(const EgressGroup *g)
         return dot + 1;
 }
 
+/* Run and domain; *ret is NULL where the group is none to be folded. */
+static int fold_key(const EgressGroup *g, char **ret)
+{
+        const char *domain = domain_above(g);
+
+        *ret = NULL;
+        if (!domain)
+                return 0;
+        if (asprintf(ret, "%s\n%s", g->run ?: "", domain) < 0) {
+                *ret = NULL;
+                return -ENOMEM;
+        }
+        return 0;
+}
+
 static int count_below(const EgressDenials *d, json_t *ret)
 {
         for (size_t i = 0; i < d->n; i++) {
-                const char *domain = domain_above(d->groups + i);
-                json_int_t n = domain ? json_integer_value(json_object_get(ret, domain)) : 0;
+                _cleanup_free_ char *key = NULL;
+                json_int_t n;
 
-                if (domain && json_object_set_new(ret, domain, json_integer(n + 1)) < 0)
+                if (fold_key(d->groups + i, &key) < 0)
+                        return -ENOMEM;
+                if (!key)
+                        continue;
+                n = json_integer_value(json_object_get(ret, key));
+                if (json_object_set_new(ret, key, json_integer(n + 1)) < 0)
                         return -ENOMEM;
         }
         return 0;
 }
 
 /* Moves g into the group of its domain, which is made of the first one that comes. */
-static int fold_group(EgressDenials *d, size_t *n, EgressGroup *g, const char *domain, json_t *places)
+static int fold_group(EgressDenials *d, size_t *n, EgressGroup *g, const char *key, json_t *places)
 {
-        const json_t *place = json_object_get(places, domain);
+        const json_t *place = json_object_get(places, key);
         EgressGroup *folded;
         char *name;
 
@@ -190,12 +230,18 @@ static int fold_group(EgressDenials *d, size_t *n, EgressGroup *g, const char *d
                 folded = d->groups + json_integer_value(place);
                 folded->count = add(folded->count, g->count);
                 folded->last = MAX2(folded->last, g->last);
+                folded->last_usec = MAX2(folded->last_usec, g->last_usec);
+                folded->warns |= g->warns;
                 folded->n_names++;
+                if (!folded->comm || !g->comm || !streq(folded->comm, g->comm)) {
+                        free(folded->comm);
+                        folded->comm = NULL;
+                }
                 group_done(g);
                 return 0;
         }
-        name = strdup(domain);
-        if (!name || json_object_set_new(places, name, json_integer((json_int_t) *n)) < 0) {
+        name = strdup(domain_above(g));
+        if (!name || json_object_set_new(places, key, json_integer((json_int_t) *n)) < 0) {
                 free(name);
                 return -ENOMEM;
         }
@@ -218,10 +264,12 @@ int egress_denials_fold(EgressDenials *d)
                 return r;
         for (size_t i = 0; i < total; i++) {
                 EgressGroup *g = d->groups + i;
-                const char *domain = domain_above(g);
+                _cleanup_free_ char *key = NULL;
 
-                if (domain && json_integer_value(json_object_get(below, domain)) >= FOLD_NAMES) {
-                        r = fold_group(d, &n, g, domain, places);
+                if (fold_key(g, &key) < 0)
+                        return -ENOMEM;
+                if (key && json_integer_value(json_object_get(below, key)) >= FOLD_NAMES) {
+                        r = fold_group(d, &n, g, key, places);
                         if (r < 0)
                                 return r;
                         continue;
@@ -234,4 +282,33 @@ int egress_denials_fold(EgressDenials *d)
         json_decref(d->places);
         d->places = NULL;
         return 0;
+}
+
+/* ---- words */
+
+char *egress_destination(const EgressGroup *g)
+{
+        bool looked_up = g->proto && streq(g->proto, "dns");
+        _cleanup_free_ char *host = message_clean(g->name ?: g->address ?: "");
+        char *s;
+        int n;
+
+        if (!host || !*host)
+                return TAKE_PTR(host);
+        if (g->n_names > 0)
+                n = asprintf(&s, "%zu names below %s", g->n_names, host);
+        else if (looked_up || g->port == 0)
+                n = asprintf(&s, "%s", host);
+        else
+                n = asprintf(&s, !g->name && strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, g->port);
+        return n < 0 ? NULL : s;
+}
+
+char *egress_record_destination(const json_t *record)
+{
+        EgressGroup g = {};
+        char *s = fill_group(record, &g) >= 0 ? egress_destination(&g) : NULL;
+
+        group_done(&g);
+        return s;
 }

@@ -12,9 +12,10 @@
 
 enum { EGRESS_GROUPS_MAX = 2048 };
 
-/* Attempts with the same destination, protocol and reason. Strings are the records' own, not safe to show; NULL where a
+/* Attempts of a run with the same destination, protocol and reason. Strings are the records' own, not safe to show; NULL where a
  * record has none. */
 typedef struct EgressGroup {
+        char *run;
         char *name;    /* the host's name */
         char *address;
         char *proto;   /* "tls", "http", "tcp", "udp", "dns", "icmp", "other" */
@@ -22,7 +23,10 @@ typedef struct EgressGroup {
         char *rule;    /* the one that was consulted */
         char *asked;   /* the name in a hello or head, where it is another one than name */
         uint16_t port; /* 0: none */
+        char *comm;    /* what the process called itself, where it was the same in all */
         uint64_t count, last; /* attempts; the place of the last record among all */
+        uint64_t first_usec, last_usec; /* when; 0: not known */
+        bool warns;    /* of a priority that asks to be looked at */
         size_t n_names;       /* different names below name that were folded into this group; 0: name is one itself */
 } EgressGroup;
 
@@ -43,5 +47,10 @@ int egress_denials_take(EgressDenials *d, const json_t *record);
  * are taken. */
 int egress_denials_fold(EgressDenials *d);
 
+/* The group's destination for people: "evil.example", "evil.example:443", "[2001:db8::1]:22", "8 names below x.example"; ""
+ * where it is not known. Newly allocated and safe to show; NULL when out of memory. */
+char *egress_destination(const EgressGroup *g);
+/* Of a record that speaks of one destination: the same. */
+char *egress_record_destination(const json_t *record);
 /* AGENTBOX_COUNT of a record; 1 where it has none. */
 uint64_t egress_record_count(const json_t *record);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <time.h>
+#include <unistd.h>
 
-#include "base/parse.h"
 #include "cli/audit.h"
 #include "cli/facts.h"
 #include "cli/find-run.h"
@@ -11,6 +12,7 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/since.h"
+#include "cli/timeline.h"
 #include "cli/verbs.h"
 
 typedef struct LogArgs {
@@ -30,49 +32,39 @@ static const Option log_options[] = {
 static const Usage log_usage = {
         .verb = "log",
         .synopsis = "[RUN] [-f] [--denied] [--since TIME] [--json]",
-        .description = "Shows the audit records of a run, or of all, oldest first: time, run, event, what "
-                       "happened. Only records\n"
-                       "that the broker and the wardens wrote themselves are shown, whatever else is in the "
-                       "journal.",
+        .description = "Shows the audit records of a run, or of all, oldest first: time, event, who, what, "
+                       "verdict. Equal denials\n"
+                       "in a row are one line with their count; --json has each record. Only records that the "
+                       "broker and the\nwardens wrote themselves are shown, whatever else is in the journal.",
         .options = log_options,
         .n_options = ELEMENTSOF(log_options),
         .min = 0,
         .max = 1,
 };
 
-static Colour colour_of(const json_t *record)
+/* Of the terminal; 0 where there is none, and nothing has to fit. */
+static size_t terminal_width(void)
 {
-        const char *priority = facts_string(record, "PRIORITY");
-        const char *event = facts_string(record, "AGENTBOX_EVENT");
+        struct winsize size;
 
-        if (priority && priority[0] >= '0' && priority[0] <= '4')
-                return COLOUR_RED;
-        return event && audit_event_denies(event) ? COLOUR_YELLOW : COLOUR_NONE;
+        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 0;
 }
 
-static int print_line(const json_t *record)
+static int show(Buf *text)
 {
-        const char *run = facts_string(record, "AGENTBOX_RUN_ID"),
-                   *event = facts_string(record, "AGENTBOX_EVENT");
-        const char *text = facts_string(record, "MESSAGE"),
-                   *realtime = facts_string(record, "__REALTIME_TIMESTAMP");
-        _cleanup_free_ char *when = NULL, *shown_run = message_clean(run ?: "-"),
-                            *shown_text = message_clean(text ?: "");
-        Colour c = colour_of(record);
-        uint64_t usec;
+        size_t n = text->size;
+        int r = text->error;
 
-        if (realtime && parse_u64(realtime, &usec) >= 0)
-                when = output_time(usec);
-        if (!shown_run || !shown_text)
-                return -ENOMEM;
-        return printf("%s  %-10s  %s%-14s%s  %s\n", when ?: "-", shown_run, output_colour(c), event,
-                               output_colour_end(c), shown_text) < 0
-                               ? -EIO
-                               : 0;
+        if (r >= 0 && n > 0 && fwrite(text->data, 1, n, stdout) != n)
+                r = -EIO;
+        buf_done(text);
+        return r;
 }
 
-static int print_records(sd_journal *j, const LogArgs *args)
+/* All that there are now. */
+static int print_records(sd_journal *j, const LogArgs *args, Timeline *t)
 {
+        _cleanup_buf_ Buf text = {};
         int r;
 
         for (;;) {
@@ -80,18 +72,26 @@ static int print_records(sd_journal *j, const LogArgs *args)
 
                 r = audit_next(j, &record);
                 if (r <= 0)
-                        return r < 0 ? r : output_flush();
+                        break;
                 if (args->denied && !audit_event_denies(facts_string(record, "AGENTBOX_EVENT")))
                         continue;
-                r = args->json ? output_json(record) : print_line(record);
+                r = args->json ? output_json(record) : timeline_take(t, record, &text);
+                if (r >= 0)
+                        r = show(&text);
                 if (r < 0)
                         return r;
         }
+        if (r >= 0)
+                r = timeline_flush(t, &text);
+        if (r >= 0)
+                r = show(&text);
+        return r < 0 ? r : output_flush();
 }
 
 static int log_records(const char *run, const LogArgs *args, Error **reterr)
 {
         _cleanup_journal_ sd_journal *j = NULL;
+        _cleanup_timeline_ Timeline t = { .all_runs = !run, .width = terminal_width() };
         _cleanup_free_ char *id = NULL;
         uint64_t since = 0;
         int r = 0;
@@ -108,7 +108,7 @@ static int log_records(const char *run, const LogArgs *args, Error **reterr)
         if (r < 0)
                 return r;
         for (;;) {
-                r = print_records(j, args);
+                r = print_records(j, args, &t);
                 if (r >= 0 && args->follow)
                         r = sd_journal_wait(j, UINT64_MAX);
                 if (r < 0)

@@ -85,26 +85,6 @@ static int items_make(const EgressDenials *d, const AdviceContext *c, Items *ret
 
 /* ---- words */
 
-static char *destination(const EgressGroup *g)
-{
-        bool looked_up = g->proto && streq(g->proto, "dns");
-        _cleanup_free_ char *host = message_clean(g->name ?: g->address ?: "");
-        char *s;
-        int n;
-
-        if (!host)
-                return NULL;
-        if (!*host)
-                return strdup("Destinations that were not recorded one by one");
-        if (g->n_names > 0)
-                n = asprintf(&s, "%zu names below %s", g->n_names, host);
-        else if (looked_up || g->port == 0)
-                n = asprintf(&s, "%s", host);
-        else
-                n = asprintf(&s, !g->name && strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, g->port);
-        return n < 0 ? NULL : s;
-}
-
 static void print_count(uint64_t n, const char *what, Buf *out)
 {
         buf_printf(out, "%llu %s%s", (unsigned long long) n, what, n == 1 ? "" : "s");
@@ -133,13 +113,13 @@ static bool same_fact_before(const Item *head, const Item *item)
 
 static void print_head(const Item *head, Buf *out)
 {
-        _cleanup_free_ char *where = destination(head->group);
+        _cleanup_free_ char *where = egress_destination(head->group);
 
         if (!where) {
                 out->error = -ENOMEM;
                 return;
         }
-        buf_printf(out, "\n  %s (", where);
+        buf_printf(out, "\n  %s (", *where ? where : "Destinations that were not recorded one by one");
         print_count(head->count, "attempt", out);
         buf_printf(out, ")\n");
         for (const Item *i = head; i; i = i->next)

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/parse.h"
+#include "cli/audit.h"
+#include "cli/facts.h"
+#include "cli/message.h"
+#include "cli/output.h"
+#include "cli/timeline.h"
+
+/* How many different denials are held back at most before they get their lines. */
+enum { WINDOW_MAX = 512 };
+/* Columns of what stands left, and what is left for the destination before the verdict is not aligned any more. */
+enum { EVENT_WIDTH = 14, RUN_WIDTH = 10, WHO_WIDTH = 10, WHAT_WIDTH = 28, WHAT_MIN = 8 };
+
+/* One line before it is put together. Texts are safe to show. */
+typedef struct Line {
+        uint64_t usec;
+        const char *run, *event;
+        Colour colour;
+        char *who, *what, *verdict;
+} Line;
+
+static void line_done(Line *l)
+{
+        free(l->who);
+        free(l->what);
+        free(l->verdict);
+        *l = (Line){};
+}
+#define _cleanup_line_ _cleanup_(line_done)
+
+void timeline_done(Timeline *t)
+{
+        egress_denials_done(&t->window);
+        *t = (Timeline){};
+}
+
+static size_t columns(const char *s)
+{
+        size_t n = 0;
+
+        for (; *s; s++)
+                n += (*s & 0xc0) != 0x80;
+        return n;
+}
+
+/* The first n columns of s, in bytes. */
+static size_t bytes_of(const char *s, size_t n)
+{
+        size_t i = 0;
+
+        for (; s[i]; i++)
+                if ((s[i] & 0xc0) != 0x80 && n-- == 0)
+                        break;
+        return i;
+}
+
+/* s, with "…" where it is wider, padded where it is not. */
+static void put(Buf *out, const char *s, size_t width)
+{
+        size_t n = columns(s);
+
+        if (n > width)
+                buf_printf(out, "%.*s…", (int) bytes_of(s, width - 1), s);
+        else
+                buf_printf(out, "%s%*s", s, (int) (width - n), "");
+}
+
+/* ---- putting a line together */
+
+static void print_day(Timeline *t, const struct tm *tm, Buf *out)
+{
+        char day[sizeof(t->day)];
+
+        if (strftime(day, sizeof(day), "%Y-%m-%d", tm) == 0 || streq(day, t->day))
+                return;
+        memcpy(t->day, day, sizeof(day));
+        buf_printf(out, "%s%s%s\n", output_colour(COLOUR_BOLD), day, output_colour_end(COLOUR_BOLD));
+}
+
+/* What is too wide for the terminal loses of "what" first, which stands in the records in full. */
+static void print_rest(const Timeline *t, const Line *l, size_t used, Buf *out)
+{
+        const char *what = l->what ?: "", *verdict = l->verdict ?: "";
+        size_t behind = *verdict ? columns(verdict) + 2 : 0, room = columns(what);
+
+        if (t->width > 0 && used + MAX2(room, (size_t) (*verdict ? WHAT_WIDTH : 0)) + behind > t->width)
+                room = t->width > used + behind + WHAT_MIN ? MIN2(room, t->width - used - behind) : MIN2(room, (size_t) WHAT_MIN);
+        else if (*verdict)
+                room = MAX2(room, (size_t) WHAT_WIDTH);
+        put(out, what, room);
+        if (!*verdict)
+                return;
+        used += room + 2;
+        buf_printf(out, "  %s", output_colour(l->colour));
+        put(out, verdict, t->width > used && columns(verdict) > t->width - used ? t->width - used : columns(verdict));
+        buf_printf(out, "%s", output_colour_end(l->colour));
+}
+
+static int print_line(Timeline *t, const Line *l, Buf *out)
+{
+        time_t seconds = (time_t) (l->usec / 1000000);
+        _cleanup_buf_ Buf line = {};
+        char clock[16] = "--:--:--";
+        size_t used = 8 + 2 + EVENT_WIDTH + 2 + WHO_WIDTH + 2;
+        struct tm tm;
+
+        if (l->usec > 0 && localtime_r(&seconds, &tm)) {
+                print_day(t, &tm, out);
+                strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+        }
+        buf_printf(&line, "%s  ", clock);
+        if (t->all_runs) {
+                put(&line, l->run ?: "-", RUN_WIDTH);
+                buf_printf(&line, "  ");
+                used += RUN_WIDTH + 2;
+        }
+        buf_printf(&line, "%s", output_colour(l->colour));
+        put(&line, l->event, EVENT_WIDTH);
+        buf_printf(&line, "%s  ", output_colour_end(l->colour));
+        put(&line, l->who ?: "", WHO_WIDTH);
+        buf_printf(&line, "  ");
+        print_rest(t, l, used, &line);
+        if (line.error < 0)
+                return line.error;
+        while (line.size > 0 && line.data[line.size - 1] == ' ')
+                line.size--;
+        buf_append(out, line.data, line.size);
+        buf_printf(out, "\n");
+        return out->error;
+}
+
+/* ---- what is said of each event */
+
+static const char *field(const json_t *record, const char *name)
+{
+        return facts_string(record, name);
+}
+
+static uint64_t number(const json_t *record, const char *name)
+{
+        const char *s = field(record, name);
+        uint64_t v;
+
+        return s && parse_u64(s, &v) >= 0 ? v : UINT64_MAX;
+}
+
+static char *clean(const char *s)
+{
+        return message_clean(s ?: "");
+}
+
+/* Of the user who asked, the name as this host has it now. */
+static char *caller_of(const json_t *record)
+{
+        uint64_t uid = number(record, "AGENTBOX_CALLER_UID");
+        struct passwd entry, *found = NULL;
+        char buffer[4096], *s;
+
+        if (uid > UINT32_MAX)
+                return strdup("");
+        if (getpwuid_r((uid_t) uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
+                return clean(found->pw_name);
+        return asprintf(&s, "uid %u", (unsigned) uid) < 0 ? NULL : s;
+}
+
+static char *size_or_unknown(uint64_t v)
+{
+        return v == UINT64_MAX ? strdup("?") : output_size(v);
+}
+
+/* "exited 1", "signal 9", "timeout" */
+static void say_end(const json_t *record, Buf *b)
+{
+        const char *reason = field(record, "AGENTBOX_REASON") ?: "?";
+        uint64_t code = number(record, "AGENTBOX_EXIT_CODE"), signal = number(record, "AGENTBOX_SIGNAL");
+        _cleanup_free_ char *shown = clean(reason);
+
+        if (streq(reason, "exited") && code != UINT64_MAX)
+                buf_printf(b, "exited %llu", (unsigned long long) code);
+        else if (streq(reason, "signal") && signal != UINT64_MAX)
+                buf_printf(b, "signal %llu", (unsigned long long) signal);
+        else
+                buf_printf(b, "%s", shown ?: "?");
+}
+
+static char *end_of(const json_t *record)
+{
+        uint64_t wall = number(record, "AGENTBOX_WALL_USEC"), peak = number(record, "AGENTBOX_MEMORY_PEAK"),
+                 sent = number(record, "AGENTBOX_EGRESS_BYTES"), denied = number(record, "AGENTBOX_EGRESS_DENIED");
+        _cleanup_free_ char *time = wall == UINT64_MAX ? NULL : output_duration(wall),
+                            *memory = peak == UINT64_MAX ? NULL : output_size(peak),
+                            *out = sent == UINT64_MAX || sent == 0 ? NULL : output_size(sent);
+        _cleanup_buf_ Buf b = {};
+
+        say_end(record, &b);
+        if (time)
+                buf_printf(&b, ", %s", time);
+        if (memory)
+                buf_printf(&b, ", %s memory", memory);
+        if (out)
+                buf_printf(&b, ", %s sent", out);
+        if (denied != UINT64_MAX && denied > 0)
+                buf_printf(&b, ", %llu denied", (unsigned long long) denied);
+        return buf_take_string(&b);
+}
+
+static char *traffic_of(const json_t *record)
+{
+        uint64_t usec = number(record, "AGENTBOX_USEC");
+        const char *reason = field(record, "AGENTBOX_REASON");
+        _cleanup_free_ char *sent = size_or_unknown(number(record, "AGENTBOX_BYTES_SENT")),
+                            *received = size_or_unknown(number(record, "AGENTBOX_BYTES_RECEIVED")),
+                            *time = usec == UINT64_MAX ? strdup("?") : output_duration(usec), *shown = clean(reason);
+        char *s;
+
+        if (!sent || !received || !time || !shown)
+                return NULL;
+        return asprintf(&s, "%s out, %s in, %s%s%s", sent, received, time, *shown && !streq(shown, "closed") ? ", " : "",
+                               streq(shown, "closed") ? "" : shown) < 0
+                               ? NULL
+                               : s;
+}
+
+/* "index.example.org:443 (tls)" */
+static char *with_proto(char *destination, const char *proto)
+{
+        _cleanup_free_ char *d = destination, *shown = clean(proto);
+        char *s;
+
+        if (!d || !shown)
+                return NULL;
+        return asprintf(&s, "%s%s%s%s", *d ? d : "not recorded one by one", *shown ? " (" : "", shown, *shown ? ")" : "") < 0
+                               ? NULL
+                               : s;
+}
+
+static char *system_call_of(const json_t *record)
+{
+        const char *name = field(record, "AGENTBOX_SYSCALL"), *args = field(record, "AGENTBOX_SYSCALL_ARGS");
+        _cleanup_free_ char *text = NULL;
+
+        if (asprintf(&text, "%s(%s)", name ?: "?", args ?: "") < 0) {
+                text = NULL;
+                return NULL;
+        }
+        return clean(text);
+}
+
+static char *calls_denied(const json_t *record)
+{
+        uint64_t n = egress_record_count(record);
+        char *s;
+
+        return asprintf(&s, n > 1 ? "denied ×%llu" : "denied", (unsigned long long) n) < 0 ? NULL : s;
+}
+
+/* The broker's own words, without the run's name, which stands beside them or was asked for. */
+static char *message_of(const json_t *record)
+{
+        const char *text = field(record, "MESSAGE") ?: "", *run = field(record, "AGENTBOX_RUN_ID") ?: "";
+        const char *rest = startswith(text, "Run ");
+
+        if (rest && *run && startswith(rest, run)) {
+                rest += strlen(run);
+                rest += strspn(rest, ": ");
+                text = *rest ? rest : text;
+        }
+        return clean(text);
+}
+
+static char *command_of(const json_t *record)
+{
+        return clean(field(record, "AGENTBOX_COMMAND") ?: "a command");
+}
+
+static char *policy_of(const json_t *record)
+{
+        _cleanup_free_ char *shown = clean(field(record, "AGENTBOX_POLICY") ?: "?");
+        char *s;
+
+        return !shown || asprintf(&s, "policy %s", shown) < 0 ? NULL : s;
+}
+
+static char *refusal_of(const json_t *record)
+{
+        const char *reason = field(record, "AGENTBOX_REASON");
+
+        return reason ? clean(reason) : message_of(record);
+}
+
+static char *broken_of(const json_t *record)
+{
+        const char *broken = field(record, "AGENTBOX_BROKEN");
+
+        return broken ? clean(broken) : message_of(record);
+}
+
+static char *promises_of(const json_t *record)
+{
+        size_t n = 0;
+        char *s;
+
+        for (const char *c = field(record, "AGENTBOX_VERIFIED") ?: ""; *c; n++) {
+                c += strcspn(c, " ");
+                c += strspn(c, " ");
+        }
+        return asprintf(&s, "%zu promises hold", n) < 0 ? NULL : s;
+}
+
+static char *comm_of(const json_t *record)
+{
+        return clean(field(record, "AGENTBOX_COMM"));
+}
+
+static char *destination_of(const json_t *record)
+{
+        return with_proto(egress_record_destination(record), field(record, "AGENTBOX_PROTO"));
+}
+
+static char *allowed(const json_t *record)
+{
+        return strdup("allowed");
+}
+
+typedef char *(*Teller)(const json_t *record);
+
+/* Who, what and the verdict; NULL: nothing. Denials of the network have lines of their own, see below. */
+static const struct {
+        const char *event;
+        Teller who, what, verdict;
+} tellers[] = {
+        { "run-requested", caller_of, command_of, NULL },
+        { "run-refused", caller_of, refusal_of, NULL },
+        { "run-verified", NULL, promises_of, NULL },
+        { "run-unverified", NULL, broken_of, NULL },
+        { "run-started", NULL, policy_of, NULL },
+        { "run-ended", NULL, end_of, NULL },
+        { "egress-allowed", comm_of, destination_of, allowed },
+        { "egress-closed", comm_of, destination_of, traffic_of },
+        { "syscall-denied", comm_of, system_call_of, calls_denied },
+};
+
+static Colour colour_of(const json_t *record, const char *event)
+{
+        const char *priority = field(record, "PRIORITY");
+
+        if (priority && priority[0] >= '0' && priority[0] <= '4' && !priority[1])
+                return COLOUR_RED;
+        if (audit_event_denies(event))
+                return COLOUR_YELLOW;
+        return streq(event, "egress-allowed") ? COLOUR_GREEN : COLOUR_NONE;
+}
+
+static int tell(const json_t *record, Teller teller, char **ret)
+{
+        if (!teller)
+                return 0;
+        *ret = teller(record);
+        return *ret ? 0 : -ENOMEM;
+}
+
+static int fill_line(const json_t *record, const char *event, Line *l)
+{
+        uint64_t usec = number(record, "__REALTIME_TIMESTAMP");
+        int r;
+
+        *l = (Line){ .usec = usec == UINT64_MAX ? 0 : usec, .run = field(record, "AGENTBOX_RUN_ID"), .event = event,
+                .colour = colour_of(record, event) };
+        for (size_t i = 0; i < ELEMENTSOF(tellers); i++) {
+                if (!streq(tellers[i].event, event))
+                        continue;
+                r = tell(record, tellers[i].who, &l->who);
+                if (r >= 0)
+                        r = tell(record, tellers[i].what, &l->what);
+                return r < 0 ? r : tell(record, tellers[i].verdict, &l->verdict);
+        }
+        return tell(record, message_of, &l->what);
+}
+
+/* ---- denials, together */
+
+static char *verdict_of(const EgressGroup *g)
+{
+        _cleanup_free_ char *reason = clean(g->reason ?: "denied");
+        uint64_t seconds = g->last_usec > g->first_usec ? (g->last_usec - g->first_usec) / 1000000 : 0;
+        _cleanup_free_ char *time = output_duration(seconds * 1000000);
+        _cleanup_buf_ Buf b = {};
+
+        if (!reason || !time)
+                return NULL;
+        buf_printf(&b, "%s", reason);
+        if (g->count > 1)
+                buf_printf(&b, " ×%llu", (unsigned long long) g->count);
+        if (seconds > 0)
+                buf_printf(&b, " in %s", time);
+        return buf_take_string(&b);
+}
+
+static int print_group(Timeline *t, const EgressGroup *g, Buf *out)
+{
+        _cleanup_line_ Line l = {
+                .usec = g->first_usec,
+                .run = g->run,
+                .event = "egress-denied",
+                .colour = g->warns ? COLOUR_RED : COLOUR_YELLOW,
+                .who = clean(g->comm),
+                .what = with_proto(egress_destination(g), g->proto),
+                .verdict = verdict_of(g),
+        };
+
+        if (!l.who || !l.what || !l.verdict)
+                return -ENOMEM;
+        return print_line(t, &l, out);
+}
+
+int timeline_flush(Timeline *t, Buf *out)
+{
+        int r = t->window.n > 0 ? egress_denials_fold(&t->window) : 0;
+
+        /* Groups stand in the order in which each was first seen. */
+        for (size_t i = 0; r >= 0 && i < t->window.n; i++)
+                r = print_group(t, t->window.groups + i, out);
+        egress_denials_done(&t->window);
+        return r;
+}
+
+int timeline_take(Timeline *t, const json_t *record, Buf *out)
+{
+        const char *event = field(record, "AGENTBOX_EVENT");
+        _cleanup_line_ Line l = {};
+        int r = egress_denials_take(&t->window, record);
+
+        if (r > 0)
+                return t->window.n >= WINDOW_MAX ? timeline_flush(t, out) : 0;
+        if (r >= 0)
+                r = timeline_flush(t, out);
+        if (r >= 0)
+                r = fill_line(record, event ?: "?", &l);
+        return r < 0 ? r : print_line(t, &l, out);
+}
