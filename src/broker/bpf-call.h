@@ -23,6 +23,8 @@ typedef struct BpfProgramId {
         uint8_t tag[BPF_TAG_SIZE]; /* a digest of its instructions */
 } BpfProgramId;
 int bpf_program_id(int fd, BpfProgramId *ret);
+/* A descriptor of the program with that id; -ENOENT. Needs CAP_SYS_ADMIN. */
+int bpf_program_open(uint32_t id);
 
 /* The ids of the programs that are attached to this very cgroup (not to its parents), at most *n; *n is set to how many.
  * The kernel allows 64 of a kind. */

@@ -17,7 +17,7 @@ typedef struct Wall {
         int tcp[2], dns[2];          /* IPv4, IPv6; -1: the kernel has no IPv6 */
         int link_fd;                 /* sk_lookup, attached to the namespace */
         uint32_t lookup_id;          /* of that program */
-        int events_fd, counters_fd;  /* see wire/egress.h; the counters can be read and mapped to be read, no more */
+        int events_fd, counters_fd;  /* see wire/egress.h */
         int programs[WALL_PROGRAMS]; /* for the run's cgroup: loaded, not attached */
         int netlink_fd;              /* a netlink socket in the namespace: wall_verify() asks by it */
 } Wall;

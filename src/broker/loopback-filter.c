@@ -1,51 +1,42 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/bpf.h>
+#include <limits.h>
 #include <linux/mount.h>
-#include <stddef.h>
-#include <stdint.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 
-#include "base/macro.h"
+#include "base/io.h"
+#include "broker/bpf-assembly.h"
+#include "broker/bpf-call.h"
 #include "broker/loopback-filter.h"
 
 #define LOOPBACK_INDEX 1 /* lo, in every network namespace */
 #define NAME "loopback"
 
 /* return skb->ifindex == LOOPBACK_INDEX; 1 lets the packet through. */
-static const struct bpf_insn program[] = {
-        { .code = BPF_LDX | BPF_MEM | BPF_W,
-                        .dst_reg = BPF_REG_2,
-                        .src_reg = BPF_REG_1,
-                        .off = offsetof(struct __sk_buff, ifindex) },
-        { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
-        { .code = BPF_JMP | BPF_JEQ | BPF_K, .dst_reg = BPF_REG_2, .off = 1, .imm = LOOPBACK_INDEX },
-        { .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 0 },
-        { .code = BPF_JMP | BPF_EXIT },
+enum { L_PASS = 1 };
+static const struct bpf_insn code[] = {
+        LOAD(W, 2, 1, (int16_t) offsetof(struct __sk_buff, ifindex)),
+        SET(0, 1),
+        IF_EQUAL(2, LOOPBACK_INDEX, L_PASS),
+        SET(0, 0),
+        LABEL(L_PASS),
+        END(),
+};
+static const BpfProgram program = {
+        .name = "agentbox_lo", .type = BPF_PROG_TYPE_CGROUP_SKB, .code = code, .size = ELEMENTSOF(code)
 };
 
-static int bpf(int command, union bpf_attr *attr)
+static int load(Error **reterr)
 {
-        long r = syscall(SYS_bpf, command, attr, sizeof(*attr));
+        int fd = bpf_load(&program, NULL, 0);
 
-        return r < 0 ? -errno : (int) r;
+        return fd < 0 ? error_set(reterr, fd, "the kernel refuses the BPF packet filter of loopback: %s", strerror(-fd)) : fd;
 }
 
-static int load(void)
-{
-        static const char license[] = "LGPL-2.1";
-        union bpf_attr attr = {
-                .prog_type = BPF_PROG_TYPE_CGROUP_SKB,
-                .insn_cnt = ELEMENTSOF(program),
-                .insns = (uint64_t) (uintptr_t) program,
-                .license = (uint64_t) (uintptr_t) license,
-                .prog_name = "agentbox_lo",
-        };
-
-        return bpf(BPF_PROG_LOAD, &attr);
-}
+/* ---- of runs: PID 1 attaches it */
 
 /* Returns the root of a bpf file system that is mounted nowhere. */
 static int detached_bpffs(void)
@@ -63,15 +54,16 @@ static int detached_bpffs(void)
 static int pin(int program_fd)
 {
         _cleanup_close_ int root = detached_bpffs();
-        union bpf_attr attr = { .bpf_fd = (uint32_t) program_fd };
+        union bpf_attr attr = {};
         char path[64];
         int r, fd;
 
         if (root < 0)
                 return root;
         snprintf(path, sizeof(path), "/proc/self/fd/%i/" NAME, root);
-        attr.pathname = (uint64_t) (uintptr_t) path;
-        r = bpf(BPF_OBJ_PIN, &attr);
+        attr.bpf_fd = (uint32_t) program_fd;
+        attr.pathname = bpf_pointer(path);
+        r = bpf_call(BPF_OBJ_PIN, &attr);
         if (r < 0)
                 return r;
         fd = openat(root, NAME, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -80,15 +72,87 @@ static int pin(int program_fd)
 
 int loopback_filter_open(int *ret_fd, Error **reterr)
 {
-        _cleanup_close_ int fd = load();
+        _cleanup_close_ int fd = load(reterr);
         int r;
 
         if (fd < 0)
-                return error_set(reterr, fd, "the kernel refuses the BPF packet filter of runs: %s",
-                                strerror(-fd));
+                return fd;
         r = pin(fd);
         if (r < 0)
                 return error_set(reterr, r, "cannot pin the BPF packet filter of runs: %s", strerror(-r));
         *ret_fd = r;
         return 0;
+}
+
+/* ---- of the broker: it attaches it itself */
+
+#define CGROUP_FILE_MAX 65536u
+
+/* The calling process's cgroup in the unified hierarchy, provided that nobody else is in it. */
+static int open_own_cgroup(const char *root, Error **reterr)
+{
+        _cleanup_free_ char *groups = NULL, *members = NULL;
+        _cleanup_close_ int fd = -1;
+        char path[PATH_MAX], own[32];
+        const char *line;
+        int r = read_file("/proc/self/cgroup", CGROUP_FILE_MAX, &groups, NULL);
+
+        if (r < 0)
+                return error_set(reterr, r, "/proc/self/cgroup: %s", strerror(-r));
+        line = startswith(groups, "0::") ? groups : strstr(groups, "\n0::");
+        line = line ? strchr(line, '/') : NULL;
+        if (!line || !root)
+                return error_set(reterr, -EOPNOTSUPP, "this host has no unified cgroup hierarchy");
+        r = snprintf(path, sizeof(path), "%s%.*s", root, (int) strcspn(line, "\n"), line);
+        if (r < 0 || (size_t) r >= sizeof(path))
+                return error_set(reterr, -ENAMETOOLONG, "the broker's cgroup has too long a name");
+        fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        r = fd < 0 ? -errno : read_file_at(fd, "cgroup.procs", CGROUP_FILE_MAX, &members, NULL);
+        if (r < 0)
+                return error_set(reterr, r, "%s: %s", path, strerror(-r));
+        snprintf(own, sizeof(own), "%i\n", (int) getpid());
+        if (!streq(members, own))
+                return error_set(reterr, -EBUSY, "%s is not the broker's alone: start it as a service", path);
+        return TAKE_FD(fd);
+}
+
+/* An earlier broker of the same cgroup may have done it: a program with the same instructions is the same program. */
+static int has_filter(int cgroup_fd, uint32_t attach_type, const BpfProgramId *ours)
+{
+        uint32_t ids[BPF_CGROUP_PROGRAMS_MAX], n;
+        int r = bpf_cgroup_query(cgroup_fd, attach_type, ids, &n);
+
+        for (uint32_t i = 0; r >= 0 && i < n; i++) {
+                _cleanup_close_ int fd = bpf_program_open(ids[i]);
+                BpfProgramId other;
+
+                r = fd < 0 ? fd : bpf_program_id(fd, &other);
+                if (r == -ENOENT) /* gone meanwhile */
+                        r = 0;
+                else if (r >= 0 && other.type == ours->type && memcmp(other.tag, ours->tag, sizeof(other.tag)) == 0)
+                        return true;
+        }
+        return r < 0 ? r : false;
+}
+
+int loopback_filter_confine_self(const char *cgroup_root, Error **reterr)
+{
+        static const uint32_t types[] = { BPF_CGROUP_INET_INGRESS, BPF_CGROUP_INET_EGRESS };
+        _cleanup_close_ int cgroup = -1, fd = -1;
+        BpfProgramId ours;
+        int r;
+
+        cgroup = open_own_cgroup(cgroup_root, reterr);
+        if (cgroup < 0)
+                return cgroup;
+        fd = load(reterr);
+        if (fd < 0)
+                return fd;
+        r = bpf_program_id(fd, &ours);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(types); i++) {
+                r = has_filter(cgroup, types[i], &ours);
+                if (r == 0)
+                        r = bpf_cgroup_attach(cgroup, types[i], fd);
+        }
+        return r < 0 ? error_set(reterr, r, "the broker's own packets cannot be held to loopback: %s", strerror(-r)) : 0;
 }

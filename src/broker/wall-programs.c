@@ -435,7 +435,7 @@ uint32_t wall_attach_type(size_t i)
         return programs[i].attach_type;
 }
 
-/* The counters are shown to others as what only the programs may change. */
+/* The kernel maps no map that was opened to be read only, so the counters are as writable as the ring: the warden's word. */
 static const struct {
         const char *name;
         uint32_t type, key_size, value_size, entries, flags;
@@ -443,7 +443,7 @@ static const struct {
         [MAP_SOCKETS] = { "map of sockets", BPF_MAP_TYPE_SOCKMAP, 4, 8, SOCKETS, 0 },
         [MAP_WHO] = { "map of processes", BPF_MAP_TYPE_LRU_HASH, 8, sizeof(Who), WHO_ENTRIES, 0 },
         [MAP_EVENTS] = { "ring buffer", BPF_MAP_TYPE_RINGBUF, 0, 0, EGRESS_RING_SIZE, 0 },
-        [MAP_COUNTERS] = { "counters", BPF_MAP_TYPE_ARRAY, 4, sizeof(EgressCounters), 1, BPF_F_MMAPABLE | BPF_F_RDONLY },
+        [MAP_COUNTERS] = { "counters", BPF_MAP_TYPE_ARRAY, 4, sizeof(EgressCounters), 1, BPF_F_MMAPABLE },
 };
 
 static int make_maps(int maps[static _MAP_MAX], Error **reterr)

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/bpf.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/io.h"
+#include "test-wall-harness.h"
+
+#define PATIENCE_MSEC 10000
+
+/* ---- cgroups */
+
+/* The caller's own cgroup in the unified hierarchy, as a directory. */
+static int own_cgroup(char *ret, size_t size)
+{
+        static const char *const roots[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup" };
+        _cleanup_free_ char *groups = NULL;
+        char *line, procs[PATH_MAX];
+
+        if (read_file("/proc/self/cgroup", 65536, &groups, NULL) < 0)
+                return -ENOENT;
+        line = startswith(groups, "0::") ? groups : strstr(groups, "\n0::");
+        line = line ? strchr(line, '/') : NULL;
+        if (!line)
+                return -ENOENT;
+        line[strcspn(line, "\n")] = 0;
+        for (size_t i = 0; i < ELEMENTSOF(roots); i++) {
+                snprintf(procs, sizeof(procs), "%s/cgroup.procs", roots[i]);
+                if (access(procs, F_OK) < 0)
+                        continue;
+                snprintf(ret, size, "%s%s", roots[i], streq(line, "/") ? "" : line);
+                return 0;
+        }
+        return -ENOENT;
+}
+
+int cgroup_make(const char *suffix, char *ret_path, size_t size)
+{
+        char own[PATH_MAX];
+        int r = own_cgroup(own, sizeof(own));
+
+        if (r < 0)
+                return r;
+        if (snprintf(ret_path, size, "%s/test-wall-%i-%s", own, (int) getpid(), suffix) >= (int) size)
+                return -ENAMETOOLONG;
+        return mkdir(ret_path, 0755) < 0 ? -errno : 0;
+}
+
+int cgroup_join(const char *path)
+{
+        char procs[PATH_MAX];
+        _cleanup_close_ int fd = -1;
+
+        snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
+        fd = open(procs, O_WRONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : write_full(fd, "0", 1);
+}
+
+/* ---- the fixture */
+
+static void map_rings(Fixture *f)
+{
+        f->page = (size_t) sysconf(_SC_PAGESIZE);
+        f->consumer = mmap(NULL, f->page, PROT_READ | PROT_WRITE, MAP_SHARED, f->wall.events_fd, 0);
+        assert_ptr_not_equal(f->consumer, MAP_FAILED);
+        f->producer = mmap(NULL, f->page + 2 * EGRESS_RING_SIZE, PROT_READ, MAP_SHARED, f->wall.events_fd,
+                        (off_t) f->page);
+        assert_ptr_not_equal(f->producer, MAP_FAILED);
+        f->counters = mmap(NULL, f->page, PROT_READ, MAP_SHARED, f->wall.counters_fd, 0);
+        assert_ptr_not_equal(f->counters, MAP_FAILED);
+}
+
+int fixture_set_up_detached(void **state)
+{
+        Fixture *f = calloc(1, sizeof(*f));
+        Error *e = NULL;
+        int r;
+
+        assert_non_null(f);
+        r = geteuid() != 0 ? -EPERM : cgroup_make("run", f->cgroup, sizeof(f->cgroup));
+        if (r < 0) {
+                print_message("skipped: %s\n", r == -EPERM ? "only root can make the wall" : "no cgroup2 hierarchy here");
+                free(f);
+                *state = NULL;
+                return 0;
+        }
+        r = wall_create(&f->wall, &e);
+        if (r < 0)
+                fail_msg("%s", error_message(e, r));
+        f->cgroup_fd = open(f->cgroup, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_true(f->cgroup_fd >= 0);
+        map_rings(f);
+        *state = f;
+        return 0;
+}
+
+int fixture_set_up(void **state)
+{
+        Error *e = NULL;
+        Fixture *f;
+        int r = fixture_set_up_detached(state);
+
+        f = *state;
+        if (r < 0 || !f)
+                return r;
+        r = wall_attach(&f->wall, f->cgroup_fd, &e);
+        if (r < 0)
+                fail_msg("%s", error_message(e, r));
+        return 0;
+}
+
+int fixture_tear_down(void **state)
+{
+        Fixture *f = *state;
+
+        if (!f)
+                return 0;
+        munmap(f->consumer, f->page);
+        munmap(f->producer, f->page + 2 * EGRESS_RING_SIZE);
+        munmap((void *) (uintptr_t) f->counters, f->page);
+        wall_done(&f->wall);
+        close(f->cgroup_fd);
+        assert_int_equal(rmdir(f->cgroup), 0);
+        free(f);
+        return 0;
+}
+
+/* ---- processes of the run */
+
+_noreturn_ static void be_inside(Fixture *f, Inside *inside, const void *argument)
+{
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_NAME, INSIDE_COMM);
+        if (cgroup_join(f->cgroup) < 0)
+                _exit(250);
+        if (setns(f->wall.netns_fd, CLONE_NEWNET) < 0)
+                _exit(251);
+        _exit(inside(argument));
+}
+
+pid_t start_inside(Fixture *f, Inside *inside, const void *argument)
+{
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0)
+                be_inside(f, inside, argument);
+        return pid;
+}
+
+void finish_inside(pid_t pid)
+{
+        int status;
+
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+                fail_msg("inside: %s %i", WIFEXITED(status) ? "returned" : "killed by signal",
+                                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+pid_t run_inside(Fixture *f, Inside *inside, const void *argument)
+{
+        pid_t pid = start_inside(f, inside, argument);
+
+        finish_inside(pid);
+        return pid;
+}
+
+/* ---- events: the reader's side of BPF_MAP_TYPE_RINGBUF (linux/bpf.h) */
+
+bool next_event(Fixture *f, EgressEvent *ret)
+{
+        _Atomic uint64_t *consumed = f->consumer, *produced = f->producer;
+        uint64_t at = atomic_load(consumed);
+        const char *data = (const char *) f->producer + f->page;
+        const _Atomic uint32_t *header;
+        uint32_t length;
+
+        for (;; at = atomic_load(consumed)) {
+                if (at >= atomic_load(produced))
+                        return false;
+                header = (const void *) (data + (at & (EGRESS_RING_SIZE - 1)));
+                length = atomic_load(header);
+                assert_false(length & BPF_RINGBUF_BUSY_BIT);
+                if (!(length & BPF_RINGBUF_DISCARD_BIT))
+                        break;
+                atomic_store(consumed, at + ((length & ~BPF_RINGBUF_DISCARD_BIT) + 8 + 7) / 8 * 8);
+        }
+        assert_int_equal(length, sizeof(*ret));
+        memcpy(ret, (const char *) header + BPF_RINGBUF_HDR_SZ, sizeof(*ret));
+        atomic_store(consumed, at + BPF_RINGBUF_HDR_SZ + sizeof(*ret));
+        return true;
+}
+
+void expect_event(Fixture *f, EgressEventKind kind, uint8_t protocol, const char *dest, uint16_t port, pid_t tgid)
+{
+        char text[INET6_ADDRSTRLEN];
+        EgressEvent e;
+
+        if (!next_event(f, &e))
+                fail_msg("no event of %s port %u", dest, port);
+        assert_non_null(inet_ntop(e.family, e.dest, text, sizeof(text)));
+        assert_string_equal(text, dest);
+        assert_int_equal(e.kind, kind);
+        assert_int_equal(e.protocol, protocol);
+        assert_int_equal(e.dest_port, port);
+        assert_int_equal(e.tgid, tgid);
+        assert_string_equal(e.comm, tgid ? INSIDE_COMM : "");
+        assert_int_equal(e.pad, 0);
+        assert_int_equal(e.pad2, 0);
+}
+
+void expect_no_event(Fixture *f)
+{
+        char text[INET6_ADDRSTRLEN];
+        EgressEvent e;
+
+        if (next_event(f, &e))
+                fail_msg("event %u of protocol %u to %s port %u, which nothing is to be said about", e.kind, e.protocol,
+                                inet_ntop(e.family, e.dest, text, sizeof(text)), e.dest_port);
+}
+
+/* ---- addresses and sockets */
+
+socklen_t make_address(const char *text, uint16_t port, Address *ret)
+{
+        const char *zone = strchr(text, '%');
+        char plain[INET6_ADDRSTRLEN] = "";
+
+        *ret = (Address){};
+        if (inet_pton(AF_INET, text, &ret->in.sin_addr) == 1) {
+                ret->in.sin_family = AF_INET;
+                ret->in.sin_port = htons(port);
+                return sizeof(ret->in);
+        }
+        memcpy(plain, text, MIN2(sizeof(plain) - 1, zone ? (size_t) (zone - text) : strlen(text)));
+        *ret = (Address){ .in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port),
+                        .sin6_scope_id = zone ? (uint32_t) atoi(zone + 1) : 0 } };
+        if (inet_pton(AF_INET6, plain, &ret->in6.sin6_addr) != 1)
+                abort(); /* also in children, which cmocka must not unwind */
+        return sizeof(ret->in6);
+}
+
+static void plain_address(const Address *a, unsigned char ret[static 18])
+{
+        memset(ret, 0, 18);
+        if (a->any.sa_family == AF_INET) {
+                memset(ret + 10, 0xff, 2);
+                memcpy(ret + 12, &a->in.sin_addr, 4);
+                memcpy(ret + 16, &a->in.sin_port, 2);
+        } else {
+                memcpy(ret, &a->in6.sin6_addr, 16);
+                memcpy(ret + 16, &a->in6.sin6_port, 2);
+        }
+}
+
+bool same_address(const Address *a, const Address *b)
+{
+        unsigned char x[18], y[18];
+
+        plain_address(a, x);
+        plain_address(b, y);
+        return memcmp(x, y, sizeof(x)) == 0;
+}
+
+static int wait_for(int fd, short events)
+{
+        struct pollfd p = { .fd = fd, .events = events };
+
+        return poll(&p, 1, PATIENCE_MSEC) == 1 ? 0 : ETIMEDOUT;
+}
+
+int wait_readable(int fd)
+{
+        return wait_for(fd, POLLIN);
+}
+
+int connect_error(int fd, const Address *a, socklen_t n)
+{
+        socklen_t size = sizeof(int);
+        int error = 0;
+
+        if (connect(fd, &a->any, n) >= 0)
+                return 0;
+        if (errno != EINPROGRESS)
+                return errno;
+        if (wait_for(fd, POLLOUT) != 0)
+                return ETIMEDOUT;
+        return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 ? errno : error;
+}
