@@ -11,38 +11,85 @@
 
 #define CONFIG_SIZE_MAX (1024u * 1024)
 
-static const char *const pip_keys[] = { "index-url", "extra-index-url", "find-links", "proxy", NULL };
-static const char *const npm_keys[] = { "registry", "proxy", "https-proxy", NULL };
-static const char *const apt_source_keys[] = { "deb", "deb-src", "URIs", NULL };
-static const char *const apt_proxy_keys[] = { "Acquire::http::Proxy", "Acquire::https::Proxy", NULL };
+typedef enum Tool { TOOL_PIP, TOOL_NPM, TOOL_APT, _TOOL_MAX } Tool;
+
+static const char *const index_keys[_TOOL_MAX][5] = {
+        [TOOL_PIP] = { "index-url", "extra-index-url", "find-links" },
+        [TOOL_NPM] = { "registry" },
+        [TOOL_APT] = { "deb", "deb-src", "URIs" },
+};
+static const char *const proxy_keys[_TOOL_MAX][3] = {
+        [TOOL_PIP] = { "proxy" },
+        [TOOL_NPM] = { "proxy", "https-proxy" },
+        [TOOL_APT] = { "Acquire::http::Proxy", "Acquire::https::Proxy" },
+};
+/* What takes the place of the index that the tool was built with; NULL: it was built with none. */
+static const char *const primary_keys[_TOOL_MAX] = { [TOOL_PIP] = "index-url", [TOOL_NPM] = "registry" };
 
 typedef struct ConfigFile {
+        Tool tool;
         bool home;           /* below the user's home, not below the root */
         const char *pattern; /* of glob(3), relative */
-        const char *const *keys;
+        bool every_line;     /* there are no keys: each line may be a URL */
 } ConfigFile;
 
 static const ConfigFile config_files[] = {
-        { false, "etc/pip.conf", pip_keys },
-        { false, "etc/xdg/pip/pip.conf", pip_keys },
-        { true, ".pip/pip.conf", pip_keys },
-        { true, ".config/pip/pip.conf", pip_keys },
-        { false, "etc/npmrc", npm_keys },
-        { false, "usr/etc/npmrc", npm_keys },
-        { false, "usr/local/etc/npmrc", npm_keys },
-        { false, "usr/share/nodejs/npm/npmrc", npm_keys },
-        { false, "usr/lib/node_modules/npm/npmrc", npm_keys },
-        { true, ".npmrc", npm_keys },
-        { false, "etc/apt/sources.list", apt_source_keys },
-        { false, "etc/apt/sources.list.d/*.list", apt_source_keys },
-        { false, "etc/apt/sources.list.d/*.sources", apt_source_keys },
-        { false, "etc/apt/mirrors/*.list", NULL },
-        { false, "etc/apt/apt.conf", apt_proxy_keys },
-        { false, "etc/apt/apt.conf.d/*", apt_proxy_keys },
+        { TOOL_PIP, false, "etc/pip.conf", false },
+        { TOOL_PIP, false, "etc/xdg/pip/pip.conf", false },
+        { TOOL_PIP, true, ".pip/pip.conf", false },
+        { TOOL_PIP, true, ".config/pip/pip.conf", false },
+        { TOOL_NPM, false, "etc/npmrc", false },
+        { TOOL_NPM, false, "usr/etc/npmrc", false },
+        { TOOL_NPM, false, "usr/local/etc/npmrc", false },
+        { TOOL_NPM, false, "usr/share/nodejs/npm/npmrc", false },
+        { TOOL_NPM, false, "usr/lib/node_modules/npm/npmrc", false },
+        { TOOL_NPM, true, ".npmrc", false },
+        { TOOL_APT, false, "etc/apt/sources.list", false },
+        { TOOL_APT, false, "etc/apt/sources.list.d/*.list", false },
+        { TOOL_APT, false, "etc/apt/sources.list.d/*.sources", false },
+        { TOOL_APT, false, "etc/apt/mirrors/*.list", true },
+        { TOOL_APT, false, "etc/apt/apt.conf", false },
+        { TOOL_APT, false, "etc/apt/apt.conf.d/*", false },
 };
 
-static const char *const environment[] = { "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "NPM_CONFIG_REGISTRY",
-        "npm_config_registry" };
+static const struct {
+        Tool tool;
+        const char *name;
+        bool primary;
+} environment[] = {
+        { TOOL_PIP, "PIP_INDEX_URL", true },
+        { TOOL_PIP, "PIP_EXTRA_INDEX_URL", false },
+        { TOOL_PIP, "PIP_FIND_LINKS", false },
+        { TOOL_NPM, "NPM_CONFIG_REGISTRY", true },
+        { TOOL_NPM, "npm_config_registry", true },
+};
+
+/* Where the tools' own code says what they use when nobody says anything: the statement that begins so. */
+static const struct {
+        Tool tool;
+        const char *pattern, *begin;
+} builtins[] = {
+        { TOOL_PIP, "usr/lib/python3/dist-packages/pip/_internal/models/index.py", "\nPyPI = PackageIndex(" },
+        { TOOL_PIP, "usr/lib/python3*/site-packages/pip/_internal/models/index.py", "\nPyPI = PackageIndex(" },
+        { TOOL_PIP, "usr/local/lib/python3*/*-packages/pip/_internal/models/index.py", "\nPyPI = PackageIndex(" },
+        { TOOL_NPM, "usr/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js", "'registry', {" },
+        { TOOL_NPM, "usr/local/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js",
+          "'registry', {" },
+        { TOOL_NPM, "usr/share/nodejs/@npmcli/config/lib/definitions/definitions.js", "'registry', {" },
+};
+#define FILES_HOST "file_storage_domain=\"" /* where pip's index keeps the files themselves */
+
+typedef struct Found {
+        char **rules, **proxies; /* of one tool */
+        bool has_primary;
+} Found;
+
+static void found_done(Found *f)
+{
+        strv_free(f->rules);
+        strv_free(f->proxies);
+        *f = (Found){};
+}
 
 /* "[user[:password]@]HOST[:PORT]" of a URL, n bytes; "http" or "tls". What makes no valid rule (a
  * placeholder, a metadata name) is left out. The password is dropped here and goes nowhere. */
@@ -126,6 +173,19 @@ static bool line_has_key(const char *line, size_t n, const char *const *keys)
         return false;
 }
 
+/* Whether a line sets this key itself, not one of a scope. */
+static bool sets_key(const char *text, const char *key)
+{
+        for (const char *line = text; *line; line += *line == '\n') {
+                const char *rest = startswith(line, key);
+
+                if (rest && strchr("=:", rest[strspn(rest, " \t")]) && rest[strspn(rest, " \t")])
+                        return true;
+                line += strcspn(line, "\n");
+        }
+        return false;
+}
+
 int package_indexes_from_text(const char *text, const char *const *keys, char ***rules)
 {
         bool counts = false;
@@ -146,23 +206,25 @@ int package_indexes_from_text(const char *text, const char *const *keys, char **
         return 0;
 }
 
-static int read_files(const char *top, const ConfigFile *f, char ***rules)
+/* Calls take for each file that the pattern means; what is not there or cannot be read counts as empty. */
+static int for_each_file(const char *top, const char *pattern, int (*take)(const char *text, const void *row, Found *f),
+                const void *row, Found *f)
 {
-        _cleanup_free_ char *pattern = NULL;
+        _cleanup_free_ char *path = NULL;
         glob_t found = {};
         int r = 0;
 
-        if (asprintf(&pattern, "%s/%s", top, f->pattern) < 0) {
-                pattern = NULL;
+        if (asprintf(&path, "%s/%s", top, pattern) < 0) {
+                path = NULL;
                 return -ENOMEM;
         }
-        if (glob(pattern, 0, NULL, &found) == 0)
+        if (glob(path, 0, NULL, &found) == 0)
                 for (size_t i = 0; r >= 0 && i < found.gl_pathc; i++) {
                         _cleanup_free_ char *text = NULL;
 
                         r = read_file(found.gl_pathv[i], CONFIG_SIZE_MAX, &text, NULL);
                         if (r >= 0)
-                                r = package_indexes_from_text(text, f->keys, rules);
+                                r = take(text, row, f);
                         else if (r != -ENOMEM)
                                 r = 0;
                 }
@@ -170,24 +232,85 @@ static int read_files(const char *top, const ConfigFile *f, char ***rules)
         return r;
 }
 
-int package_indexes(const char *root, const char *home, char ***ret)
+static int take_config(const char *text, const void *row, Found *f)
 {
-        _cleanup_strv_ char **rules = NULL;
+        const ConfigFile *c = row;
+        int r = package_indexes_from_text(text, c->every_line ? NULL : index_keys[c->tool], &f->rules);
 
-        for (size_t i = 0; i < ELEMENTSOF(config_files); i++) {
+        if (r >= 0)
+                r = package_indexes_from_text(text, proxy_keys[c->tool], &f->proxies);
+        if (primary_keys[c->tool])
+                f->has_primary |= sets_key(text, primary_keys[c->tool]);
+        return r;
+}
+
+/* The statement's first URL and, of pip, the host of the files. */
+static int take_builtin(const char *text, const void *row, Found *f)
+{
+        const char *begin = strstr(text, row), *line, *files;
+        size_t n;
+        int r;
+
+        line = begin ? strstr(begin, "https://") : NULL;
+        if (!line || line - begin > 200)
+                return 0;
+        n = strcspn(line, "\n");
+        r = add_urls(line, n, &f->rules);
+        files = strstr(line, FILES_HOST);
+        if (r < 0 || !files || files > line + n + 100)
+                return r;
+        files += strlen(FILES_HOST);
+        return add_authority(files, strcspn(files, "\"\n"), "tls", &f->rules);
+}
+
+static int read_tool(Tool tool, const char *root, const char *home, Found *f)
+{
+        int r = 0;
+
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(config_files); i++) {
                 const char *top = config_files[i].home ? home : root;
-                int r = top ? read_files(top, config_files + i, &rules) : 0;
 
+                if (config_files[i].tool == tool && top)
+                        r = for_each_file(top, config_files[i].pattern, take_config, config_files + i, f);
+        }
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(environment); i++) {
+                const char *value = environment[i].tool == tool ? getenv(environment[i].name) : NULL;
+
+                if (!value || !*value)
+                        continue;
+                f->has_primary |= environment[i].primary;
+                r = package_indexes_from_text(value, NULL, &f->rules);
+        }
+        for (size_t i = 0; r >= 0 && !f->has_primary && i < ELEMENTSOF(builtins); i++)
+                if (builtins[i].tool == tool)
+                        r = for_each_file(root, builtins[i].pattern, take_builtin, builtins[i].begin, f);
+        return r;
+}
+
+static int merge(char *const *from, char ***to)
+{
+        STRV_FOREACH(i, from)
+                if (!strv_contains(*to, *i) && strv_extend(to, *i) < 0)
+                        return -ENOMEM;
+        return 0;
+}
+
+int package_indexes(const char *root, const char *home, char ***ret_rules, char ***ret_proxies)
+{
+        _cleanup_strv_ char **rules = NULL, **proxies = NULL;
+
+        for (Tool tool = 0; tool < _TOOL_MAX; tool++) {
+                _cleanup_(found_done) Found f = {};
+                int r = read_tool(tool, root, home, &f);
+
+                if (r >= 0)
+                        r = merge(f.rules, &rules);
+                if (r >= 0)
+                        r = merge(f.proxies, &proxies);
                 if (r < 0)
                         return r;
         }
-        for (size_t i = 0; i < ELEMENTSOF(environment); i++) {
-                const char *value = getenv(environment[i]);
-                int r = value ? package_indexes_from_text(value, NULL, &rules) : 0;
-
-                if (r < 0)
-                        return r;
-        }
-        *ret = TAKE_PTR(rules);
+        *ret_rules = TAKE_PTR(rules);
+        *ret_proxies = TAKE_PTR(proxies);
         return 0;
 }

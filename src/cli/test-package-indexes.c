@@ -18,7 +18,7 @@ static char top[48];
 static int set_up(void **state)
 {
         static const char *const variables[] = { "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
-                "NPM_CONFIG_REGISTRY", "npm_config_registry" };
+                "PIP_FIND_LINKS", "NPM_CONFIG_REGISTRY", "npm_config_registry" };
 
         for (size_t i = 0; i < ELEMENTSOF(variables); i++)
                 unsetenv(variables[i]);
@@ -46,16 +46,23 @@ static void put(const char *path, const char *text)
         assert_int_equal(write_new_file_at(AT_FDCWD, full, text, strlen(text), 0644), 0);
 }
 
-static void expect(const char *want)
+static void expect_proxies(const char *want, const char *want_proxies)
 {
-        _cleanup_strv_ char **rules = NULL;
-        _cleanup_free_ char *joined = NULL;
+        _cleanup_strv_ char **rules = NULL, **proxies = NULL;
+        _cleanup_free_ char *joined = NULL, *joined_proxies = NULL;
         char home[80];
 
         snprintf(home, sizeof(home), "%s/home", top);
-        assert_int_equal(package_indexes(top, home, &rules), 0);
+        assert_int_equal(package_indexes(top, home, &rules, &proxies), 0);
         joined = strv_join(rules, "\n");
+        joined_proxies = strv_join(proxies, "\n");
         assert_string_equal(joined, want);
+        assert_string_equal(joined_proxies, want_proxies);
+}
+
+static void expect(const char *want)
+{
+        expect_proxies(want, "");
 }
 
 static void test_nothing(void **state)
@@ -105,10 +112,10 @@ static void test_apt(void **state)
                         "Signed-By: /usr/share/keyrings/https://x\n");
         put("etc/apt/apt.conf.d/proxy", "Acquire::http::Proxy \"http://proxy.example.net:3128\";\n// "
                                         "http://comment.example\n");
-        expect("http archive.example.net\n"
-               "tls src.example.net\n"
-               "tls sec.example.net\n"
-               "http proxy.example.net:3128");
+        expect_proxies("http archive.example.net\n"
+                       "tls src.example.net\n"
+                       "tls sec.example.net",
+                        "http proxy.example.net:3128");
 }
 
 /* What cannot be a rule is left out: no line that "policy check" would refuse later. */
@@ -124,7 +131,40 @@ static void test_no_rule(void **state)
 static void test_environment(void **state)
 {
         setenv("PIP_INDEX_URL", "https://env.example.org/simple", 1);
-        expect("tls env.example.org");
+        setenv("PIP_FIND_LINKS", "/srv/wheels https://links.example.org/x", 1);
+        expect("tls env.example.org\n"
+               "tls links.example.org");
+}
+
+/* As the tools' own code has it: used where nobody names another index, and nowhere else. */
+static void test_builtin(void **state)
+{
+        put("usr/lib/python3/dist-packages/pip/_internal/models/index.py",
+                        "class PackageIndex:\n    # https://comment.example.org/\n\n"
+                        "PyPI = PackageIndex(\"https://default.example.org/\", file_storage_domain=\"files.example.org\")\n"
+                        "TestPyPI = PackageIndex(\n    \"https://test.example.org/\", file_storage_domain=\"t.example.org\"\n)\n");
+        put("usr/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js",
+                        "  'node-url': x({ default: 'https://no.example.org/' }),\n"
+                        "  registry: new Definition('registry', {\n    default: 'https://npm-default.example.org/',\n"
+                        "    description: `see https://docs.example.org`\n");
+        expect("tls default.example.org\n"
+               "tls files.example.org\n"
+               "tls npm-default.example.org");
+        put("etc/pip.conf", "[global]\nextra-index-url = https://extra.example.org/\nproxy = http://user:x@proxy.example.net:8080\n");
+        put("etc/npmrc", "@scope:registry=https://scope.example.org/\nhttps-proxy=http://proxy.example.net:8080\n");
+        expect_proxies("tls extra.example.org\n"
+                       "tls default.example.org\n"
+                       "tls files.example.org\n"
+                       "tls scope.example.org\n"
+                       "tls npm-default.example.org",
+                        "http proxy.example.net:8080");
+        put("home/.pip/pip.conf", "[global]\nindex-url=https://own.example.org/\n");
+        put("home/.npmrc", "registry = https://own-npm.example.org/\n");
+        expect_proxies("tls extra.example.org\n"
+                       "tls own.example.org\n"
+                       "tls scope.example.org\n"
+                       "tls own-npm.example.org",
+                        "http proxy.example.net:8080");
 }
 
 int main(void)
@@ -137,6 +177,7 @@ int main(void)
                 TEST(test_apt),
                 TEST(test_no_rule),
                 TEST(test_environment),
+                TEST(test_builtin),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

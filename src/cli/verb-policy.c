@@ -287,16 +287,20 @@ static int policy_diff_verb(const PolicyArgs *args, char **argv)
 
 static int policy_indexes_verb(const PolicyArgs *args, char **argv)
 {
-        _cleanup_strv_ char **rules = NULL;
-        int r = package_indexes("/", getenv("HOME"), &rules);
+        _cleanup_strv_ char **rules = NULL, **proxies = NULL;
+        int r = package_indexes("/", getenv("HOME"), &rules, &proxies);
 
         if (r < 0)
                 return message_failure(NULL, r);
         STRV_FOREACH(i, rules)
                 puts(*i);
         if (!rules)
-                message("no configuration of pip, npm or apt here names a host: they use their built-in "
-                        "ones");
+                message("no pip, npm or apt here names a host");
+        STRV_FOREACH(i, proxies)
+                message("a proxy is in use here: %s. It is no rule, for it leads everywhere: name it in "
+                        "/etc/agentbox/agentbox.conf (https_proxy=http://HOST:PORT), and runs go through it as their "
+                        "rules say",
+                                strchr(*i, ' ') + 1);
         return finish(EXIT_SUCCESS);
 }
 
@@ -345,10 +349,10 @@ static const SubVerb sub_verbs[] = {
                         .run = policy_diff_verb },
         { .usage = { .verb = "policy indexes",
                           .synopsis = "",
-                          .description = "The hosts that pip, npm and apt are set to use here, as rules of "
-                                         "Allow=,\n"
-                                         "ready to be saved as package-index.list in the directory of "
-                                         "sets." },
+                          .description = "The hosts that pip, npm and apt use here, as rules of Allow=, ready to "
+                                         "be saved as\n"
+                                         "package-index.list in the directory of sets. A host with a private address "
+                                         "takes\nprivate=allow behind its rule." },
                         .run = policy_indexes_verb },
 };
 
