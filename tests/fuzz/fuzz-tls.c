@@ -92,7 +92,7 @@ static void check(const uint8_t *p, size_t n, bool ech_allow)
 
         if (last.complete && !naive_good(p, n, ech_allow))
                 abort();
-        for (size_t i = 0; i < n; i += 1 + (chance >> 16) % (1 + n / 32)) {
+        for (size_t i = 0; i < n; i += 1 + (chance >> 16) % (1 + n / 8)) {
                 Result r = look(p, i, ech_allow);
 
                 chance = chance * 1664525 + 1013904223;
