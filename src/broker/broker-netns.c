@@ -87,23 +87,31 @@ static int detached_proc(void)
         return fd < 0 ? -errno : (int) fd;
 }
 
-/* A pinged outside must look unreachable, not alive. */
-static int ignore_ping(bool ipv6, Error **reterr)
+static int set_sysctl(int proc, const char *name, const char *value, Error **reterr)
 {
-        static const char *const settings[] = { "sys/net/ipv4/icmp_echo_ignore_all",
-                "sys/net/ipv6/icmp/echo_ignore_all" };
-        _cleanup_close_ int proc = detached_proc();
+        _cleanup_close_ int fd = openat(proc, name, O_WRONLY | O_CLOEXEC);
+        int r = fd < 0 ? -errno : write_full(fd, value, strlen(value));
 
-        if (proc < 0)
-                return error_set(reterr, proc, "a proc file system: %s", strerror(-proc));
-        for (size_t i = 0; i < (ipv6 ? 2u : 1u); i++) {
-                _cleanup_close_ int fd = openat(proc, settings[i], O_WRONLY | O_CLOEXEC);
-                int r = fd < 0 ? -errno : write_full(fd, "1", 1);
+        return r < 0 ? error_set(reterr, r, "%s: %s", name, strerror(-r)) : 0;
+}
 
-                if (r < 0)
-                        return error_set(reterr, r, "%s: %s", settings[i], strerror(-r));
-        }
-        return 0;
+/* A pinged outside must look unreachable, not alive. */
+static int ignore_ping(int proc, bool ipv6, Error **reterr)
+{
+        int r = set_sysctl(proc, "sys/net/ipv4/icmp_echo_ignore_all", "1", reterr);
+
+        return r < 0 || !ipv6 ? r : set_sysctl(proc, "sys/net/ipv6/icmp/echo_ignore_all", "1", reterr);
+}
+
+/* Work may bind any port; the broker lacks the capability for that, and whoever comes later gets what is usual. */
+static int work_with_low_ports(NetnsWork *work, int proc, int netns_fd, bool ipv6, int fds[static NETNS_FDS_MAX], Error **reterr)
+{
+        static const char name[] = "sys/net/ipv4/ip_unprivileged_port_start";
+        int r = set_sysctl(proc, name, "0", reterr);
+
+        if (r >= 0)
+                r = work(netns_fd, ipv6, fds, reterr);
+        return r < 0 ? r : set_sysctl(proc, name, "1024", reterr);
 }
 
 /* Whether the kernel says that it has no IPv6 (none at all, or switched off). */
@@ -143,7 +151,7 @@ static int netns_fill(bool *ret_ipv6, Error **reterr)
                 ipv6 = addresses[i].family == AF_INET6;
         }
         *ret_ipv6 = ipv6;
-        return ignore_ping(ipv6, reterr);
+        return 0;
 }
 
 /* ---- the child and its report */
@@ -221,6 +229,7 @@ static int report_receive(int fd, NetnsReport *report, int ret_fds[static REPORT
 
 static int netns_enter_and_work(NetnsWork *work, int fds[static REPORT_FDS], Error **reterr)
 {
+        _cleanup_close_ int proc = -1;
         bool ipv6 = false;
         int r;
 
@@ -229,10 +238,16 @@ static int netns_enter_and_work(NetnsWork *work, int fds[static REPORT_FDS], Err
         r = netns_fill(&ipv6, reterr);
         if (r < 0)
                 return r;
+        proc = detached_proc();
+        if (proc < 0)
+                return error_set(reterr, proc, "a proc file system: %s", strerror(-proc));
+        r = ignore_ping(proc, ipv6, reterr);
+        if (r < 0)
+                return r;
         fds[0] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
         if (fds[0] < 0)
                 return error_set(reterr, -errno, "/proc/thread-self/ns/net: %s", strerror(errno));
-        return work ? work(fds[0], ipv6, fds + 1, reterr) : 0;
+        return work ? work_with_low_ports(work, proc, fds[0], ipv6, fds + 1, reterr) : 0;
 }
 
 _noreturn_ static void netns_child(int fd, NetnsWork *work)

@@ -8,7 +8,7 @@
 
 /* Everything here is loopback: an answer is there when the call that asks for it returns, but for softirqs that the kernel
  * put off to a thread. Hence a wait that is never waited out. */
-#define PATIENCE_MSEC 5000
+#define PATIENCE_MSEC 2000
 
 /* Documentation addresses (RFC 5737, RFC 3849) that are not the wall's own. */
 static const struct {
