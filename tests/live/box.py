@@ -2,6 +2,7 @@
 """What the live tests share: running agentbox, reading its records, looking for leftovers."""
 import contextlib
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -48,6 +49,16 @@ def within(seconds):
         function.seconds = seconds
         return function
     return mark
+
+
+def heavy(function):
+    """Too much for an emulated machine: the lab alone runs it."""
+    @functools.wraps(function)
+    def test():
+        if ENV == "vm":
+            raise Skip("too much work for an emulated machine; the lab runs it")
+        function()
+    return test
 
 
 def at_end(function, *args):

@@ -7,7 +7,7 @@ import time
 
 import box
 import world
-from box import expect, only, run, start, wait_for, within
+from box import expect, heavy, only, run, start, wait_for, within
 from world import RULE4, attempt, denied, inside, policy, program
 from world.pattern import pattern_digest
 
@@ -37,6 +37,7 @@ def exact(done_run, wanted):
 
 
 @within(120)
+@heavy
 def test_500_megabytes_each_way():
     policy(more=MANY)
     w = world.up()
@@ -59,6 +60,7 @@ say(until_end(s)[0].decode().strip())
 
 
 @within(120)
+@heavy
 def test_500_megabytes_over_tls():
     policy(more=MANY)
     world.up()
@@ -107,6 +109,7 @@ time.sleep(1)
 
 
 @within(90)
+@heavy
 def test_thousand_connections_at_once():
     policy(more="Connections=1500\n" + MANY)
     world.up()
@@ -160,6 +163,7 @@ say(talk("192.0.2.77", 5432, b"ECHO\\nx", end=True)[0])
 
 
 @within(90)
+@heavy
 def test_readers_that_never_read():
     """Both ends of 64 connections stop reading; the warden holds no more of it than its share."""
     policy(more=MANY)
@@ -184,6 +188,7 @@ say(full); time.sleep(60)
 
 
 @within(120)
+@heavy
 def test_2000_denied_connects_beside_another_run():
     policy(more=MANY)
     policy("egress-quiet")
@@ -217,6 +222,7 @@ say([len(left), sorted({word(OSError(c.getsockopt(socket.SOL_SOCKET, socket.SO_E
 
 
 @within(150)
+@heavy
 def test_flood_of_100000():
     """Every attempt is in the sum, whatever the journal's rate limits are."""
     policy(more=MANY)
@@ -226,12 +232,14 @@ for i in range(100000): s.sendto(b"x", ("1.2.3.4", 1 + i % 1000))
 say(0)
 """)
     total = exact(done.run, 100000)
-    assert {(p, r) for p, _, r in total} == {("udp", "no-rule")}, list(total)[:5]
+    # Of those that came too fast even for the kernel's ring the number is known, and no more.
+    assert {(p, r) for p, _, r in total} <= {("udp", "no-rule"), ("other", "no-rule")}, list(total)[:5]
     assert done.result["egress_denied"] == 100000, done.result
     assert len(world.egress(done.run)) < 5000, len(world.egress(done.run))
 
 
 @within(150)
+@heavy
 def test_flood_of_connects_and_questions():
     policy(more=MANY)
     _, done = inside("""

@@ -115,7 +115,7 @@ def test_own_addresses_of_the_host():
     with services_of_the_host(5432) as accepted:
         blocked((HOST4, HOST6), "host-local")
         assert accepted == [], accepted
-    blocked(("93.184.216.3",), "host-local")  # what the uplink's network calls broadcast
+    blocked(("93.184.216.3",), "addr-blocked")  # what the uplink's network calls broadcast
 
 
 def test_tls_rule_tells_the_client():

@@ -112,7 +112,7 @@ addr add {GATE6}/64 dev eth0 nodad
 route add {HOLE}/32 dev eth0
 route add local 0.0.0.0/0 dev lo
 route add local ::/0 dev lo
-""" + "".join(f"addr add {a}/{128 if ':' in a else 32} dev lo\n" for a in LOCAL))
+""" + "".join(f"addr add {a}/128 dev lo nodad\n" if ":" in a else f"addr add {a}/32 dev lo\n" for a in LOCAL))
     uplink_up()
 
 
