@@ -185,7 +185,8 @@ static const Enforcer enforcers[] = {
         { POLICY_BY_WARDEN, "Audit", "the run's warden, when it writes the journal" },
         { POLICY_BY_BROKER, "Policy", "agentboxd" },
         { POLICY_BY_BROKER, "Network",
-                        "network namespace made by agentboxd, in which every connection ends at the run's warden" },
+                        "network namespace made by agentboxd, in which every connection ends at the run's warden; verified as wall, "
+                        "warden, egress-record" },
         { POLICY_BY_BROKER, "Audit", "agentboxd, when it writes the journal" },
         { POLICY_BY_BROKER, "Access", "agentboxd, before anything starts" },
         { POLICY_BY_BROKER, "Limits", "agentboxd, which ends the run" },
