@@ -106,7 +106,7 @@ static void take_over(Run *r)
 }
 
 /* refused: it had not begun; only what it has left is waited for. */
-static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit, bool refused)
+static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit, bool has_warden, bool refused)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
         Run *r = run_from_state(m, id, s);
@@ -119,6 +119,8 @@ static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit, bo
                               audit_is_on_record(m->audit, AUDIT_RUN_ENDED, id, false) > 0;
         r->refused = refused;
         manager_add(m, r);
+        if (s->filtered)
+                (void) run_warden_adopt(r, has_warden);
         run_usage_open(&r->usage, &m->host, r->status.control_group);
         if (has_unit)
                 k = broker_unit_get_all_now(m->pid1.bus, r->unit, &reply);
@@ -137,27 +139,31 @@ static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit, bo
         run_end(r);
 }
 
-static void adopt_directory(Manager *m, const char *id, bool has_unit)
+static void adopt_directory(Manager *m, const char *id, bool has_unit, bool has_warden)
 {
         _cleanup_(run_state_done) RunState s = {};
         _cleanup_close_ int fd = openat(m->runtime_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         char unit[sizeof("agentbox-.service") + RUN_ID_LENGTH], slice[sizeof(unit)];
+        char warden[sizeof(WARDEN_UNIT_PREFIX ".service") + RUN_ID_LENGTH];
         int r = fd < 0 ? -errno : run_state_read(fd, &s);
 
         if (r >= 0 && s.phase != STATE_STARTING) {
-                adopt_run(m, id, &s, has_unit, false);
+                adopt_run(m, id, &s, has_unit, has_warden, false);
                 return;
         }
         /* Its workspace is a mount, which goes when the scope does, and not at once. */
         if (r >= 0 && s.scope) {
                 write_refused(m, id, &s);
-                adopt_run(m, id, &s, has_unit, true);
+                adopt_run(m, id, &s, has_unit, false, true);
                 return;
         }
         snprintf(unit, sizeof(unit), "agentbox-%s.service", id);
         snprintf(slice, sizeof(slice), "agentbox-%s.slice", id);
+        snprintf(warden, sizeof(warden), WARDEN_UNIT_PREFIX "%s.service", id);
         if (has_unit)
                 end_unit(m, unit);
+        if (has_warden)
+                end_unit(m, warden);
         end_unit(m, slice);
         if (r >= 0)
                 write_refused(m, id, &s);
@@ -185,34 +191,29 @@ static int list_directories(Manager *m, char ***ret)
         return r;
 }
 
-static bool has_directory(char *const *ids, const char *unit)
-{
-        STRV_FOREACH(i, ids)
-                if (strncmp(unit + strlen("agentbox-"), *i, RUN_ID_LENGTH) == 0)
-                        return true;
-        return false;
-}
-
-static bool is_run_unit(const char *unit)
+/* Of a run's unit, its slice or its warden's unit. */
+static bool unit_run_id(const char *unit, char ret[RUN_ID_LENGTH + 1])
 {
         const char *id = startswith(unit, "agentbox-");
-        char copy[RUN_ID_LENGTH + 1] = "";
 
+        if (warden_unit_run_id(unit, ret))
+                return true;
         if (!id || strlen(id) < RUN_ID_LENGTH)
                 return false;
-        memcpy(copy, id, RUN_ID_LENGTH);
+        memcpy(ret, id, RUN_ID_LENGTH);
+        ret[RUN_ID_LENGTH] = 0;
         id += RUN_ID_LENGTH;
-        return run_id_is_valid(copy) &&
-               (streq(id, ".service") || streq(id, ".scope") || streq(id, ".slice"));
+        return run_id_is_valid(ret) && (streq(id, ".service") || streq(id, ".scope") || streq(id, ".slice"));
 }
 
 bool broker_made_unit(const Manager *m, const char *unit)
 {
         _cleanup_free_ char *file = NULL;
+        char id[RUN_ID_LENGTH + 1];
 
         /* agentbox-monitoring.service has ten letters, too. Our services are transient; our slices have no
          * file at all. */
-        if (!is_run_unit(unit) || broker_unit_file(m->pid1.bus, unit, &file) < 0)
+        if (!unit_run_id(unit, id) || broker_unit_file(m->pid1.bus, unit, &file) < 0)
                 return false;
         return !*file || startswith(file, "/run/systemd/transient/");
 }
@@ -220,6 +221,7 @@ bool broker_made_unit(const Manager *m, const char *unit)
 int broker_adopt(Manager *m, Error **reterr)
 {
         _cleanup_strv_ char **units = NULL, **ids = NULL;
+        char id[RUN_ID_LENGTH + 1];
         int r = broker_unit_list(m->pid1.bus, &units, reterr);
 
         if (r < 0)
@@ -229,13 +231,16 @@ int broker_adopt(Manager *m, Error **reterr)
                 return error_set(reterr, r, "cannot read %s: %s", RUNTIME_DIR, strerror(-r));
         STRV_FOREACH(i, ids) {
                 char service[sizeof("agentbox-.service") + RUN_ID_LENGTH], scope[sizeof(service)];
+                char warden[sizeof(WARDEN_UNIT_PREFIX ".service") + RUN_ID_LENGTH];
 
+                snprintf(warden, sizeof(warden), WARDEN_UNIT_PREFIX "%s.service", *i);
                 snprintf(service, sizeof(service), "agentbox-%s.service", *i);
                 snprintf(scope, sizeof(scope), "agentbox-%s.scope", *i);
-                adopt_directory(m, *i, strv_contains(units, service) || strv_contains(units, scope));
+                adopt_directory(m, *i, strv_contains(units, service) || strv_contains(units, scope),
+                                strv_contains(units, warden));
         }
         STRV_FOREACH(i, units)
-                if (is_run_unit(*i) && !has_directory(ids, *i) && broker_made_unit(m, *i)) {
+                if (unit_run_id(*i, id) && !strv_contains(ids, id) && broker_made_unit(m, *i)) {
                         sd_journal_print(LOG_WARNING, "%s belongs to no run and is ended", *i);
                         end_unit(m, *i);
                 }

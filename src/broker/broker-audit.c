@@ -28,6 +28,7 @@ static const struct {
         [AUDIT_RUN_UNVERIFIED] = { "run-unverified", AGENTBOX_MESSAGE_RUN_UNVERIFIED, LOG_WARNING },
         [AUDIT_RUN_STARTED] = { "run-started", AGENTBOX_MESSAGE_RUN_STARTED, LOG_INFO },
         [AUDIT_RUN_ENDED] = { "run-ended", AGENTBOX_MESSAGE_RUN_ENDED, LOG_INFO },
+        [AUDIT_EGRESS_DENIED] = { "egress-denied", AGENTBOX_MESSAGE_EGRESS_DENIED, LOG_NOTICE },
         [AUDIT_JOURNAL_CHECK] = { "journal-check", AGENTBOX_MESSAGE_JOURNAL_CHECK, LOG_INFO },
 };
 
@@ -123,6 +124,9 @@ int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail
         add_field(&f, "AGENTBOX_COMMAND", detail->command);
         if (!detail->result) /* which has a reason of its own */
                 add_field(&f, "AGENTBOX_REASON", detail->reason);
+        add_field(&f, "AGENTBOX_DEST_NAME", detail->dest_name);
+        if (detail->count > 0)
+                add_u64(&f, "AGENTBOX_COUNT", detail->count);
         add_list(&f, "AGENTBOX_VERIFIED", detail->verified, " ");
         add_list(&f, "AGENTBOX_BROKEN", detail->broken, "\n");
         if (detail->result)

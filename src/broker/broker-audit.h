@@ -18,6 +18,7 @@ typedef enum AuditEvent {
         AUDIT_RUN_UNVERIFIED,
         AUDIT_RUN_STARTED,
         AUDIT_RUN_ENDED,
+        AUDIT_EGRESS_DENIED, /* what the run's warden could not write any more */
         AUDIT_JOURNAL_CHECK, /* of no run */
         _AUDIT_EVENT_MAX,
 } AuditEvent;
@@ -36,6 +37,8 @@ typedef struct AuditDetail {
         const char *reason;      /* AGENTBOX_REASON */
         char *const *verified;   /* AGENTBOX_VERIFIED, with spaces between */
         char *const *broken;     /* AGENTBOX_BROKEN, one a line */
+        const char *dest_name;   /* AGENTBOX_DEST_NAME */
+        uint64_t count;          /* AGENTBOX_COUNT; 0: left out */
         const RunResult *result; /* each field of the record */
 } AuditDetail;
 

@@ -201,7 +201,8 @@ static void check_leftovers(Manager *m, Finding *f)
                 return;
         }
         STRV_FOREACH(i, units)
-                n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i) && broker_made_unit(m, *i);
+                n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i) && !manager_by_warden(m, *i) &&
+                           broker_made_unit(m, *i);
         if (n_units + n_directories == 0)
                 found(f, OK, "", "nothing is left over");
         else

@@ -29,6 +29,11 @@ static bool looks_like_oom(const RunEnding *e, const RunResult *r)
                r->memory_peak != UINT64_MAX && r->memory_peak >= e->memory_max;
 }
 
+static bool was_warden(const RunEnding *e, const RunResult *r)
+{
+        return e->kill_reason == KILL_WARDEN;
+}
+
 static bool was_oom(const RunEnding *e, const RunResult *r)
 {
         return e->kill_reason == KILL_OOM || unit_result_is(e, "oom-kill") || e->oom_kills > 0 ||
@@ -86,6 +91,15 @@ static char *text_asked(const RunEnding *e, const RunResult *r)
         return strdup(e->client_gone ? "its client is gone" : "killed on request");
 }
 
+static char *text_warden(const RunEnding *e, const RunResult *r)
+{
+        char *s;
+
+        return asprintf(&s, "its network warden died (%s)", e->warden_death ? e->warden_death : "nobody saw how") >= 0
+                               ? s
+                               : NULL;
+}
+
 static char *text_lost(const RunEnding *e, const RunResult *r)
 {
         return strdup(e->unreported ? "its client did not say how it ended"
@@ -102,6 +116,7 @@ static const struct {
 } endings[] = {
         { was_output, REASON_OUTPUT_LIMIT, text_output },
         { was_asked, REASON_KILLED, text_asked },
+        { was_warden, REASON_KILLED, text_warden },
         { was_oom, REASON_OOM, text_oom },
         { was_timeout, REASON_TIMEOUT, text_timeout },
         { was_exit, REASON_EXITED, NULL },

@@ -13,6 +13,7 @@ typedef enum KillReason {
         KILL_ASKED, /* KillRun with signal 0, or its client is gone */
         KILL_OUTPUT_LIMIT,
         KILL_OOM, /* a process of the run was killed for memory, so all of it is */
+        KILL_WARDEN, /* its warden died */
         _KILL_REASON_MAX,
 } KillReason;
 
@@ -26,6 +27,7 @@ typedef struct RunEnding {
         bool client_gone;
         bool unreported; /* a scope, of which only its client knows how it ended */
         uint64_t memory_max, runtime_usec, output_max; /* the policy's; UINT64_MAX: not known */
+        const char *warden_death; /* KILL_WARDEN: how, in words; NULL: not known */
 } RunEnding;
 
 /* Fills reason, exit_code, signal, message and, where memory was the reason, memory_peak. Never by Result=

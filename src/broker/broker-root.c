@@ -34,7 +34,7 @@ void run_root_done(RunRoot *r)
 
 /* The directories outside /usr that programs start from: links into it on a merged system, else directories
  * to bind. */
-static int skeleton_programs(Skeleton *s, const Policy *p)
+int skeleton_programs(Skeleton *s, const Policy *p)
 {
         static const char *const names[] = { "bin", "sbin", "lib", "lib32", "lib64", "libx32" };
 
@@ -115,26 +115,25 @@ static int skeleton_source(Skeleton *s, const char *root)
         return r < 0 ? error_set(s->reterr, r, "Root=%s: %s", root, error_message(why, r)) : 0;
 }
 
-static int skeleton_open(int dir_fd, const Policy *p, Skeleton *s)
+int skeleton_open(Skeleton *s, int dir_fd, const char *name, const char *source)
 {
-        int r = skeleton_source(s, policy_string(p, FILES_ROOT));
+        int r = skeleton_source(s, source);
 
         if (r < 0)
                 return r;
-        if (mkdirat(dir_fd, "root", 0755) < 0)
-                return error_set(s->reterr, -errno, "cannot make the run's root: %m");
-        s->fd = openat(dir_fd, "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (mkdirat(dir_fd, name, 0755) < 0)
+                return error_set(s->reterr, -errno, "cannot make the %s directory of the run: %m", name);
+        s->fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         if (s->fd < 0 || fchmod(s->fd, 0755) < 0)
-                return error_set(s->reterr, -errno, "cannot open the run's root: %m");
+                return error_set(s->reterr, -errno, "cannot open the %s directory of the run: %m", name);
         return 0;
 }
 
-/* What is shown where, as the unit is told. */
-static int skeleton_finish(Skeleton *s, const char *dir_path)
+int skeleton_finish(Skeleton *s, const char *dir_path, const char *name)
 {
         RunRoot *r = &s->out;
 
-        if (asprintf(&r->directory, "%s/root", dir_path) < 0) {
+        if (asprintf(&r->directory, "%s/%s", dir_path, name) < 0) {
                 r->directory = NULL;
                 return error_set(s->reterr, -ENOMEM, "out of memory");
         }
@@ -156,12 +155,12 @@ int run_root_create(int dir_fd, const char *dir_path, const Policy *p, RunRoot *
         static int (*const steps[])(Skeleton * s, const Policy *p) = { skeleton_directories, skeleton_usr,
                 skeleton_programs, skeleton_etc, skeleton_expose };
         _cleanup_(skeleton_done) Skeleton s = { .fd = -1, .source_fd = -1, .reterr = reterr };
-        int r = skeleton_open(dir_fd, p, &s);
+        int r = skeleton_open(&s, dir_fd, "root", policy_string(p, FILES_ROOT));
 
         for (size_t i = 0; i < ELEMENTSOF(steps) && r >= 0; i++)
                 r = steps[i](&s, p);
         if (r >= 0)
-                r = skeleton_finish(&s, dir_path);
+                r = skeleton_finish(&s, dir_path, "root");
         if (r < 0)
                 return r;
         *ret = s.out;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -97,8 +99,11 @@ static int on_unit_accepted(sd_bus_message *m, void *userdata, sd_bus_error *ret
         /* It may have heard us and not been heard: manager_reconnect() sorts that out. */
         if (e && sd_bus_is_open(r->manager->pid1.bus) <= 0)
                 return 0;
-        if (e)
+        if (e) {
                 r->slice_gone = true;
+                if (r->warden)
+                        r->warden->is_over = true;
+        }
         if (e && r->phase == RUN_STARTING) {
                 r->unit_over = true;
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 refused the run's unit: %s",
@@ -131,11 +136,13 @@ static int write_requested(Run *r)
 static int start_unit(Run *r, Error **reterr)
 {
         Manager *m = r->manager;
-        _cleanup_close_ int shim_fd = -1;
+        _cleanup_close_ int shim_fd = -1, warden_fd = -1;
         const struct sock_filter *filter;
         size_t n;
         int k = run_channel_open(r, &shim_fd, reterr);
 
+        if (k >= 0 && r->warden)
+                k = run_warden_open(r, &warden_fd, reterr);
         if (k < 0)
                 return k;
         k = sd_event_add_time_relative(
@@ -147,10 +154,15 @@ static int start_unit(Run *r, Error **reterr)
                                                 .props = &r->props,
                                                 .stdin_fd = shim_fd,
                                                 .pidfd = r->request.scope_pidfd,
-                                                .other = r->scope ? r->mount : NULL,
-                                                .other_props = &r->mount_props,
+                                                .other = r->scope    ? r->mount
+                                                         : r->warden ? r->warden->unit
+                                                                     : NULL,
+                                                .other_props = r->scope ? &r->mount_props : &r->warden->props,
+                                                .other_stdin_fd = warden_fd,
                                 },
                                 on_unit_accepted, r, &r->start_slot);
+        if (k >= 0)
+                k = run_warden_ask(r);
         if (k >= 0)
                 k = sd_bus_flush(m->pid1.bus);
         if (k < 0)
@@ -298,19 +310,42 @@ static int write_verified(Run *r)
                         &(AuditDetail){ .message = message, .verified = r->verified });
 }
 
-void run_advance(Run *r)
+/* Verified, and its warden is ready. */
+static void begin_workload(Run *r)
 {
         _cleanup_error_ Error *e = NULL;
-        int k;
+        int k = write_verified(r);
 
-        if (r->phase != RUN_STARTING || !r->has_attest || !run_has_properties(r) || !r->is_on_record)
-                return;
-        k = r->scope ? 0 : run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
-        if (k < 0) {
+        if (k >= 0)
+                k = launch(r, &e);
+        if (k < 0)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
-                return;
-        }
-        k = broker_verify(
+}
+
+/* The run's cgroup2 group; -1 without an error where it needs none. */
+static int open_cgroup(Run *r, int *ret, Error **reterr)
+{
+        const char *root = r->manager->host.cgroup_root_unified;
+        char path[PATH_MAX];
+
+        if (!r->warden)
+                return 0;
+        if (!root)
+                return error_set(reterr, -ENODEV, "no cgroup2 hierarchy is mounted, which what a run sends is seen by");
+        if (snprintf(path, sizeof(path), "%s%s", root, r->status.control_group ?: "") >= (int) sizeof(path))
+                return error_set(reterr, -ENAMETOOLONG, "the path of the run's cgroup is too long");
+        *ret = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        return *ret < 0 ? error_set(reterr, -errno, "cannot open the run's cgroup: %m")
+                        : run_warden_attach(r, *ret, reterr);
+}
+
+static int verify(Run *r, int cgroup_fd)
+{
+        VerifyWarden warden;
+
+        if (r->warden)
+                run_warden_verify_input(r, cgroup_fd, &warden);
+        return broker_verify(
                         &(VerifyInput){
                                         .host = &r->manager->host,
                                         .policy = r->policy,
@@ -325,17 +360,44 @@ void run_advance(Run *r)
                                         .slice_properties = r->slices[1],
                                         .root_slice_properties = r->slices[2],
                                         .netns_inode = r->netns_inode,
+                                        .warden = r->warden ? &warden : NULL,
                         },
                         &r->verified, &r->broken);
+}
+
+void run_advance(Run *r)
+{
+        _cleanup_error_ Error *e = NULL;
+        _cleanup_close_ int cgroup_fd = -1;
+        int k;
+
+        if (r->phase != RUN_STARTING || !r->has_attest || !run_has_properties(r) || !r->is_on_record ||
+                        !run_warden_is_met(r))
+                return;
+        if (r->warden && r->warden->is_told) {
+                if (r->warden->is_ready)
+                        begin_workload(r);
+                return;
+        }
+        k = open_cgroup(r, &cgroup_fd, &e);
+        if (k >= 0)
+                k = r->scope ? 0 : run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
+        if (k < 0) {
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
+                return;
+        }
+        k = verify(r, cgroup_fd);
         run_mark(r, MARK_VERIFIED);
         if (k != 0) {
                 refuse_unverified(r, k);
                 return;
         }
         r->uid = r->peer.uid;
-        k = write_verified(r);
-        if (k >= 0)
-                k = launch(r, &e);
+        if (!r->warden) {
+                begin_workload(r);
+                return;
+        }
+        k = run_warden_tell(r, &e);
         if (k < 0)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
 }
@@ -351,8 +413,7 @@ static void drop_start(Run *r)
                 r->slices[i] = sd_bus_message_unref(r->slices[i]);
         attest_done(&r->attest);
         unit_props_done(&r->props);
-        closep(&r->netns_fd);
-        r->netns_fd = -1;
+        run_warden_drop_start(r);
 }
 
 void run_on_executed(Run *r)

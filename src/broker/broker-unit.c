@@ -14,6 +14,7 @@
 #define PID1_UNIT_PREFIX PID1_PATH "/unit"
 #define PID1_MANAGER "org.freedesktop.systemd1.Manager"
 #define PID1_UNIT_INTERFACE "org.freedesktop.systemd1.Unit"
+#define PID1_SLICE_INTERFACE "org.freedesktop.systemd1.Slice"
 #define PROPERTIES "org.freedesktop.DBus.Properties"
 #define CALL_TIMEOUT_USEC (30u * 1000000u)
 
@@ -281,16 +282,21 @@ static int append_props(sd_bus_message *m, const UnitProps *props)
         return r;
 }
 
+static int append_stdin(sd_bus_message *m, int fd)
+{
+        return sd_bus_message_append(m, "(sv)", "StandardInputFileDescriptor", "h", fd);
+}
+
 /* What makes the unit one of this run: the shim's standard input, or the process itself. */
 static int append_process(sd_bus_message *m, const UnitStart *start)
 {
         if (start->stdin_fd >= 0)
-                return sd_bus_message_append(m, "(sv)", "StandardInputFileDescriptor", "h", start->stdin_fd);
+                return append_stdin(m, start->stdin_fd);
         return sd_bus_message_append(m, "(sv)", "PIDFDs", "ah", 1, start->pidfd);
 }
 
 /* One unit more in the same transaction. */
-static int append_unit(sd_bus_message *m, const char *unit, const UnitProps *props)
+static int append_unit(sd_bus_message *m, const char *unit, const UnitProps *props, int stdin_fd)
 {
         int r = sd_bus_message_open_container(m, 'r', "sa(sv)");
 
@@ -300,6 +306,8 @@ static int append_unit(sd_bus_message *m, const char *unit, const UnitProps *pro
                 r = sd_bus_message_open_container(m, 'a', "(sv)");
         if (r >= 0)
                 r = append_props(m, props);
+        if (r >= 0 && stdin_fd >= 0)
+                r = append_stdin(m, stdin_fd);
         if (r >= 0)
                 r = sd_bus_message_close_container(m);
         return r < 0 ? r : sd_bus_message_close_container(m);
@@ -313,7 +321,7 @@ static int append_slice(sd_bus_message *m, const UnitProps *props)
 
         if (!slice || !weight)
                 return 0;
-        return append_unit(m, slice->s, &(UnitProps){ .props = (UnitProp *) weight, .n = 1 });
+        return append_unit(m, slice->s, &(UnitProps){ .props = (UnitProp *) weight, .n = 1 }, -1);
 }
 
 static int append_others(sd_bus_message *m, const UnitStart *start)
@@ -323,7 +331,7 @@ static int append_others(sd_bus_message *m, const UnitStart *start)
         if (r >= 0)
                 r = append_slice(m, start->props);
         if (r >= 0 && start->other)
-                r = append_unit(m, start->other, start->other_props);
+                r = append_unit(m, start->other, start->other_props, start->other_stdin_fd);
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
@@ -392,6 +400,30 @@ int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handl
 {
         return sd_bus_call_method_async(pid1, ret, PID1_NAME, PID1_PATH, PID1_MANAGER, "StopUnit", handler,
                         userdata, "ss", slice, "replace");
+}
+
+int broker_unit_get_ip_allow(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret)
+{
+        _cleanup_free_ char *path = NULL;
+        int r = sd_bus_path_encode(PID1_UNIT_PREFIX, slice, &path);
+
+        return r < 0 ? r
+                     : sd_bus_call_method_async(pid1, ret, PID1_NAME, path, PROPERTIES, "Get", handler, userdata, "ss",
+                                       PID1_SLICE_INTERFACE, "IPAddressAllow");
+}
+
+int broker_unit_read_ip_allow(sd_bus_message *reply)
+{
+        int r = sd_bus_message_is_method_error(reply, NULL) ? -sd_bus_message_get_errno(reply) : 0;
+
+        if (r >= 0)
+                r = sd_bus_message_enter_container(reply, 'v', "a(iayu)");
+        if (r >= 0)
+                r = sd_bus_message_enter_container(reply, 'a', "(iayu)");
+        if (r >= 0)
+                r = sd_bus_message_at_end(reply, false);
+        return r < 0 ? r : r == 0;
 }
 
 int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr)

@@ -53,7 +53,7 @@ int broker_unit_connect(UnitBus *u, sd_event *event, Error **reterr);
 void broker_unit_disconnect(UnitBus *u);
 
 /* What one StartTransientUnit call starts. A service gets the shim's end of its channel as standard input
- * (the caller closes its copy afterwards); a scope takes in a process that is there already, and brings a
+ * (the caller closes its copy afterwards); a scope takes in a process that is there already. Either may bring a
  * second unit along, which it must depend on. */
 typedef struct UnitStart {
         const char *unit;
@@ -62,6 +62,7 @@ typedef struct UnitStart {
         int pidfd;         /* of a scope's process: never its number, which may be another's by then */
         const char *other; /* NULL: none */
         const UnitProps *other_props;
+        int other_stdin_fd; /* -1: none */
 } UnitStart;
 int broker_unit_start(sd_bus *pid1, const UnitStart *start, sd_bus_message_handler_t handler, void *userdata,
                 sd_bus_slot **ret);
@@ -76,6 +77,11 @@ int broker_unit_stop(sd_bus *pid1, const char *unit);
  * job_removed. */
 int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata,
                 sd_bus_slot **ret);
+/* IPAddressAllow= of a slice; the answer is for broker_unit_read_ip_allow(). */
+int broker_unit_get_ip_allow(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret);
+/* 1: something is in the list. 0: nothing. */
+int broker_unit_read_ip_allow(sd_bus_message *reply);
 /* The names of all units agentbox-*.service, .scope and .slice that PID 1 knows. */
 int broker_unit_list(sd_bus *pid1, char ***ret, Error **reterr);
 /* The file that the unit is read from; "" where there is none. */

@@ -107,6 +107,19 @@ const VerifyRow verify_rows[] = {
                         .applies = egress_is_shared, .scope = true),
         ROW("loopback-filter", verify_loopback_filter, "no packet of it passes any interface but loopback",
                         .applies = egress_is_filtered),
+        ROW("wall", verify_wall, "what it sends leads to its warden, and nowhere else",
+                        .applies = egress_is_filtered),
+        ROW("warden", verify_warden, "its warden has no right that a connection does not need",
+                        .applies = egress_is_filtered),
+        ROW("warden-limits", verify_warden_limits, "the kernel limits its warden, too",
+                        .applies = egress_is_filtered),
+        ROW("warden-addresses", verify_warden_addresses,
+                        "the kernel refuses this host and metadata services to its warden, too",
+                        .applies = egress_is_filtered),
+        ROW("warden-settings", verify_warden_settings, "no drop-in of the host loosens its warden",
+                        .applies = egress_is_filtered),
+        ROW("egress-record", verify_egress_record, "what it tries to reach is put on record",
+                        .applies = egress_is_filtered),
         ROW("mounts", verify_mounts, "nothing is mounted but what the policy names"),
         ROW("exposed", verify_exposed, "what it sees of the host's files is what the policy names"),
         ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written"),
@@ -147,18 +160,26 @@ static bool row_applies(const VerifyRow *row, const VerifyInput *in)
 
 int broker_verify(const VerifyInput *input, char ***ret_verified, char ***ret_broken)
 {
-        _cleanup_(bus_props_done) BusProps props = {};
+        _cleanup_(bus_props_done) BusProps props = {}, warden_props = {};
         _cleanup_strv_ char **verified = NULL, **wrong = NULL;
         VerifyInput with_props = *input;
         const VerifyInput *in = &with_props;
+        VerifyWarden warden;
         int k;
 
         if (!in->control_group || *in->control_group != '/' || !in->properties || in->peer.pid <= 0)
                 return -EINVAL;
         k = bus_props_read(in->properties, &props);
+        if (k >= 0 && in->warden)
+                k = bus_props_read(in->warden->properties, &warden_props);
         if (k < 0)
                 return k;
         with_props.read = &props;
+        if (in->warden) {
+                warden = *in->warden;
+                warden.read = &warden_props;
+                with_props.warden = &warden;
+        }
         for (size_t i = 0; i < n_verify_rows; i++) {
                 const VerifyRow *row = verify_rows + i;
                 _cleanup_buf_ Buf why = {};

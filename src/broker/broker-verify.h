@@ -10,6 +10,7 @@
 #include "policy/policy.h"
 #include "policy/unit-props.h"
 #include "wire/attest.h"
+#include "wire/egress.h"
 
 /* Compares what was promised with what holds, for one run, before its first untrusted instruction. Each
  * promise is one row of a table: name, whether the policy asks for it, how it is checked. Pure but for
@@ -39,6 +40,26 @@ typedef struct HostFacts {
 int host_facts_read(HostFacts *ret, Error **reterr);
 void host_facts_done(HostFacts *h);
 
+/* The warden of a filtered run, and its wall. */
+typedef struct VerifyWarden {
+        const UnitProps *sent;
+        sd_bus_message *properties; /* as of the run's unit */
+        const char *control_group;
+        const WardenHello *hello;
+        struct ucred peer;           /* of the hello's sender, from the kernel */
+        const char *program;         /* its path on the host */
+        const char *root_directory;  /* likewise */
+        unsigned n_slices, n_slices_told; /* which the unit is in; of them, those that have told what they allow */
+        char *const *open_slices;    /* the names of those that allow addresses */
+        int journal_fd, tally_fd;    /* as they will be handed to it */
+        const char *journal_path;    /* where the first of them must lead */
+        int run_cgroup_fd;           /* of the run's cgroup2 group */
+        /* wall_verify(), on its wall */
+        const void *wall;
+        int (*wall_verify)(const void *wall, int cgroup_fd, Buf *why);
+        const struct BusProps *read; /* as VerifyInput.read */
+} VerifyWarden;
+
 typedef struct VerifyInput {
         const HostFacts *host;
         const Policy *policy;
@@ -54,6 +75,7 @@ typedef struct VerifyInput {
          * NULL only where the network is the run's own. */
         sd_bus_message *run_slice_properties, *slice_properties, *root_slice_properties;
         uint64_t netns_inode;        /* of the namespace the broker made; 0 where it made none */
+        const VerifyWarden *warden;  /* NULL: it has none */
         const struct BusProps *read; /* the properties, as broker_verify() has read them; not for callers */
 } VerifyInput;
 

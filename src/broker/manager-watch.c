@@ -5,7 +5,6 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
-#include "broker/broker-netns.h"
 #include "broker/manager.h"
 #include "broker/run.h"
 #include "wire/bus-iface.h"
@@ -227,6 +226,7 @@ static void catch_up(Run *r)
         _cleanup_message_ sd_bus_message *reply = NULL;
         int k;
 
+        run_warden_catch_up(r);
         if (r->unit_over) {
                 run_end_again(r);
                 return;
@@ -277,25 +277,27 @@ void manager_reconnect(Manager *m)
                 (void) sd_event_source_set_enabled(m->reconnect, SD_EVENT_ONESHOT);
 }
 
-/* ---- the prepared network namespace */
+/* ---- the prepared wall */
 
-static int on_netns_maker(sd_event_source *source, void *userdata)
+static int on_wall_maker(sd_event_source *source, void *userdata)
 {
         Manager *m = userdata;
 
         /* Whoever needs one and finds none makes it, and has the error. */
-        if (m->spare_netns < 0)
-                (void) netns_create(&m->spare_netns, &m->spare_netns_inode, NULL);
+        if (m->spare_wall.netns_fd < 0 && !m->no_walls)
+                (void) wall_create(&m->spare_wall, NULL);
         return 0;
 }
 
-int manager_take_netns(Manager *m, int *ret_fd, uint64_t *ret_inode, Error **reterr)
+int manager_take_wall(Manager *m, Wall *ret, Error **reterr)
 {
-        (void) sd_event_source_set_enabled(m->netns_maker, SD_EVENT_ONESHOT);
-        if (m->spare_netns < 0)
-                return netns_create(ret_fd, ret_inode, reterr);
-        *ret_fd = TAKE_FD(m->spare_netns);
-        *ret_inode = m->spare_netns_inode;
+        if (m->no_walls)
+                return error_set(reterr, m->no_walls->code, "%s", m->no_walls->message);
+        (void) sd_event_source_set_enabled(m->wall_maker, SD_EVENT_ONESHOT);
+        if (m->spare_wall.netns_fd < 0)
+                return wall_create(ret, reterr);
+        *ret = m->spare_wall;
+        m->spare_wall = WALL_NONE;
         return 0;
 }
 
@@ -334,7 +336,7 @@ static int add_defers(Manager *m)
                 sd_event_handler_t handler;
         } rows[] = {
                 { &m->beginner, on_beginner },
-                { &m->netns_maker, on_netns_maker },
+                { &m->wall_maker, on_wall_maker },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {

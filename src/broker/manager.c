@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "broker/loopback-filter.h"
 #include "broker/manager.h"
 #include "broker/run.h"
 
@@ -78,8 +79,7 @@ static void strip(Run *run)
         run->pidfd_source = sd_event_source_disable_unref(run->pidfd_source);
         closep(&run->pidfd);
         run->pidfd = -1;
-        closep(&run->netns_fd);
-        run->netns_fd = -1;
+        run->warden = run_warden_free(run->warden);
         run_usage_close(&run->usage);
         request_done(&run->request);
 }
@@ -145,6 +145,16 @@ Run *manager_by_unit(const Manager *m, const char *unit)
 {
         for (Run *r = m->runs; r; r = r->next)
                 if (streq(r->unit, unit))
+                        return r;
+        return NULL;
+}
+
+Run *manager_by_warden(const Manager *m, const char *unit)
+{
+        if (!startswith(unit, WARDEN_UNIT_PREFIX))
+                return NULL;
+        for (Run *r = m->runs; r; r = r->next)
+                if (r->warden && streq(r->warden->unit, unit))
                         return r;
         return NULL;
 }
@@ -236,6 +246,9 @@ int manager_start(Manager *m, Error **reterr)
         if (r < 0)
                 return error_set(reterr, r, "cannot set up the event loop: %s", strerror(-r));
         r = host_facts_read(&m->host, reterr);
+        /* Runs without a network need none of this, and a host that cannot do it still has those. */
+        if (r >= 0)
+                (void) loopback_filter_confine_self(m->host.cgroup_root_unified, &m->no_walls);
         if (r >= 0)
                 r = audit_reader_open(&m->audit, reterr);
         if (r < 0)
@@ -262,7 +275,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->reconnect);
         sd_event_source_disable_unref(m->beginner);
         sd_event_source_disable_unref(m->impatience);
-        sd_event_source_disable_unref(m->netns_maker);
+        sd_event_source_disable_unref(m->wall_maker);
         broker_unit_disconnect(&m->pid1);
         sd_bus_flush_close_unref(m->bus);
         audit_reader_close(m->audit);
@@ -271,7 +284,8 @@ void manager_done(Manager *m)
         closep(&m->runtime_fd);
         closep(&m->loopback_filter_fd);
         closep(&m->probe_fd);
-        closep(&m->spare_netns);
+        wall_done(&m->spare_wall);
+        error_free(m->no_walls);
         free(m->probe_name);
         sd_event_unref(m->event);
         *m = MANAGER_NONE;

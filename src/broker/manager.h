@@ -11,6 +11,7 @@
 #include "broker/broker-authz.h"
 #include "broker/broker-unit.h"
 #include "broker/broker-verify.h"
+#include "broker/broker-wall.h"
 #include "broker/filter-cache.h"
 
 /* Everything the broker knows: its connections, the host, the runs that live and the last ones that ended.
@@ -42,16 +43,16 @@ typedef struct Manager {
         Run *runs; /* living ones, the ones still asking for authorisation among them; newest first */
         Run *recent[RECENT_MAX]; /* ring of ended ones */
         size_t n_recent;         /* ever put there */
-        int spare_netns;         /* made while the broker waits for something else; -1: none */
-        uint64_t spare_netns_inode;
+        Error *no_walls;         /* why the broker may make none; NULL: it may */
+        Wall spare_wall;         /* made while the broker waits for something else; WALL_NONE: none */
         Question *questions; /* of polkit, under way for other calls than Run */
-        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *netns_maker;
+        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker;
         bool debug; /* phases and their times go to the log */
         bool stopping;
 } Manager;
 
 #define MANAGER_NONE \
-        ((Manager){ .runtime_fd = -1, .loopback_filter_fd = -1, .probe_fd = -1, .spare_netns = -1 })
+        ((Manager){ .runtime_fd = -1, .loopback_filter_fd = -1, .probe_fd = -1, .spare_wall = WALL_NONE })
 
 int manager_start(Manager *m, Error **reterr);
 void manager_done(Manager *m);
@@ -77,6 +78,8 @@ Run *manager_by_id(const Manager *m, const char *id);
 Run *manager_find(const Manager *m, const Caller *c, const char *id_or_name);
 Run *manager_by_slice(const Manager *m, const char *slice);
 Run *manager_by_unit(const Manager *m, const char *unit);
+/* The run whose warden this unit is. */
+Run *manager_by_warden(const Manager *m, const char *unit);
 /* By another living run of the same user. */
 bool manager_name_is_taken(const Manager *m, uid_t uid, const char *name);
 
@@ -87,8 +90,8 @@ void manager_touch(Manager *m);
 void manager_arm_confirmer(Manager *m);
 void manager_arm_sampler(Manager *m);
 
-/* A network namespace that nobody has used (netns_create), the prepared one if there is one. */
-int manager_take_netns(Manager *m, int *ret_fd, uint64_t *ret_inode, Error **reterr);
+/* A wall that nobody has used (wall_create), the prepared one if there is one. */
+int manager_take_wall(Manager *m, Wall *ret, Error **reterr);
 
 /* manager-watch.c: adds the timers of all that. */
 int manager_add_watches(Manager *m);

@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "broker/root-skeleton.h"
 #include "broker/root-source.h"
+#include "wire/egress.h"
 
 /* /etc of a run's root. */
 
@@ -124,7 +125,7 @@ static int etc_java(Skeleton *s)
 static int etc_resolv_conf(Skeleton *s, const Policy *p)
 {
         /* Any address will do: the namespace sends what goes to port 53 to the warden. */
-        static const char filtered[] = "nameserver 192.0.2.53\n";
+        static const char filtered[] = "nameserver " EGRESS_WARDEN_IPV4 "\n";
         _cleanup_free_ char *host = NULL;
         size_t n = 0;
         int r;

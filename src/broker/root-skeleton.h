@@ -17,6 +17,10 @@ typedef struct Skeleton {
 } Skeleton;
 
 void skeleton_done(Skeleton *s);
+/* Makes the directory name in dir_fd, for a root that is made from source: "host-usr" or the path of a tree. */
+int skeleton_open(Skeleton *s, int dir_fd, const char *name, const char *source);
+/* What is shown where, as the unit is told; dir_path: of dir_fd. */
+int skeleton_finish(Skeleton *s, const char *dir_path, const char *name);
 int skeleton_directory(Skeleton *s, const char *path, mode_t mode); /* there may be one already */
 int skeleton_parents(Skeleton *s, const char *path);
 int skeleton_link(Skeleton *s, const char *target, const char *path);
@@ -29,6 +33,8 @@ int skeleton_bind(Skeleton *s, int fd, const char *path);
  * may enter. */
 int skeleton_bind_directory(Skeleton *s, const char *path);
 
+/* broker-root.c: /bin, /lib, ... */
+int skeleton_programs(Skeleton *s, const Policy *p);
 /* root-etc.c */
 int skeleton_etc(Skeleton *s, const Policy *p);
 /* root-expose.c: what Expose= names, last of all */

@@ -9,9 +9,7 @@
 #include "broker/run.h"
 #include "wire/bus-iface.h"
 
-/* One message of the shim, with the credentials that the kernel vouches for. 0: nothing there (any more),
- * ret untouched. */
-static int receive(int fd, Buf *ret, struct ucred *ret_peer)
+int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer)
 {
         union {
                 char space[CMSG_SPACE(sizeof(struct ucred))];
@@ -74,7 +72,7 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
         _cleanup_buf_ Buf message = {};
         struct ucred peer;
         ExecFailure f;
-        int k = receive(r->channel_fd, &message, &peer);
+        int k = run_channel_receive(r->channel_fd, &message, &peer);
 
         if (k == 0) { /* PID 1 holds the other end open; whether the unit is over, it says itself */
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
@@ -127,7 +125,7 @@ static int on_executed(sd_event_source *source, int fd, uint32_t revents, void *
         struct ucred peer;
         ExecFailure f;
 
-        if (receive(r->channel_fd, &message, &peer) > 0 && peer.pid == r->peer.pid &&
+        if (run_channel_receive(r->channel_fd, &message, &peer) > 0 && peer.pid == r->peer.pid &&
                         exec_failure_decode(message.data, message.size, &f) >= 0)
                 run_on_failure(r, &f);
         else

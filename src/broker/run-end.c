@@ -103,6 +103,7 @@ static uint64_t final_figure(const RunUsage *u, int i)
 static int fill_result(Run *r)
 {
         RunResult *result = &r->result;
+        _cleanup_free_ char *warden_death = r->kill_reason == KILL_WARDEN ? run_warden_death(r) : NULL;
         RunEnding ending = {
                 .exec_main_code = r->status.exec_main_code,
                 .exec_main_status = r->status.exec_main_status,
@@ -116,6 +117,7 @@ static int fill_result(Run *r)
                 .memory_max = r->memory_max,
                 .runtime_usec = r->runtime_usec,
                 .output_max = r->output_max,
+                .warden_death = warden_death,
         };
         uint64_t ended;
 
@@ -131,6 +133,7 @@ static int fill_result(Run *r)
         result->cpu_usec = final_figure(&r->usage, USAGE_CPU_USEC);
         result->memory_peak = final_figure(&r->usage, USAGE_MEMORY_PEAK);
         result->tasks_peak = final_figure(&r->usage, USAGE_TASKS_PEAK);
+        run_warden_count(r);
         return run_result_classify(&ending, result);
 }
 
@@ -205,8 +208,10 @@ static void record_end(Run *r)
         if (k < 0)
                 sd_journal_print(LOG_ERR, "The result of run %s is incomplete: %s", r->id, strerror(-k));
         (void) run_write_state(r, STATE_ENDING);
-        if (!r->end_is_on_record)
-                write_ended(r);
+        if (r->end_is_on_record)
+                return;
+        run_warden_write_lost(r);
+        write_ended(r);
 }
 
 /* Nothing of the run is left. Exactly one record of its end: a broker that dies between the state and the
@@ -334,8 +339,9 @@ void run_end(Run *r)
                 if (k >= 0)
                         return;
         }
+        run_warden_end(r);
         if (!r->slice_gone)
                 stop_slice(r);
-        else
+        else if (run_warden_is_over(r))
                 finish(r);
 }

@@ -216,16 +216,21 @@ static void on_scope_up(Run *r)
 
 static void on_changed(void *userdata, const char *unit, sd_bus_message *body)
 {
-        Run *r = manager_by_unit(userdata, unit);
+        Run *r = manager_by_unit(userdata, unit), *of_warden = manager_by_warden(userdata, unit);
 
         if (r && !r->unit_over && unit_status_read_changed(&r->status, body) >= 0)
                 run_on_status(r);
+        else if (of_warden)
+                run_warden_on_changed(of_warden, body);
 }
 
 static void on_job_removed(void *userdata, const char *unit, const char *result)
 {
-        Run *r = manager_by_unit(userdata, unit), *of_slice = manager_by_slice(userdata, unit);
+        Run *r = manager_by_unit(userdata, unit), *of_slice = manager_by_slice(userdata, unit),
+            *of_warden = manager_by_warden(userdata, unit);
 
+        if (of_warden)
+                run_warden_on_job_removed(of_warden, result);
         if (of_slice && of_slice->slice_stopping)
                 run_on_slice_gone(of_slice);
         if (!r || r->unit_over)
@@ -255,8 +260,10 @@ static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error
  * asked. A unit that it does not know any more is "inactive". */
 static void on_removed(void *userdata, const char *unit)
 {
-        Run *r = manager_by_unit(userdata, unit);
+        Run *r = manager_by_unit(userdata, unit), *of_warden = manager_by_warden(userdata, unit);
 
+        if (of_warden)
+                run_warden_on_removed(of_warden);
         if (!r || r->unit_over || r->phase <= RUN_ASKING || r->check_slot)
                 return;
         if (broker_unit_get_all(r->manager->pid1.bus, r->unit, on_checked, r, &r->check_slot) < 0)

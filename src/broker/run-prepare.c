@@ -200,10 +200,11 @@ static int make_network(Run *r, Error **reterr)
          * with all else that this host does not enforce, and refuses. */
         if (r->manager->loopback_filter_fd < 0)
                 (void) loopback_filter_open(&r->manager->loopback_filter_fd, NULL);
-        k = manager_take_netns(r->manager, &r->netns_fd, &r->netns_inode, reterr);
+        k = run_warden_prepare(r, reterr);
         if (k < 0)
                 return k;
-        k = path_of_fd(r->netns_fd, &r->netns_path, reterr);
+        r->netns_inode = r->warden->wall.netns_inode;
+        k = path_of_fd(r->warden->wall.netns_fd, &r->netns_path, reterr);
         if (k < 0 || r->manager->loopback_filter_fd < 0)
                 return k;
         return path_of_fd(r->manager->loopback_filter_fd, &r->ip_filter_path, reterr);
@@ -227,6 +228,7 @@ static int make_properties(Run *r, Error **reterr)
                 .probe_abstract = r->manager->probe_name,
                 .netns_path = r->netns_path,
                 .ip_filter_path = r->ip_filter_path,
+                .warden_unit = r->warden ? r->warden->unit : NULL,
                 .extra_binds = r->root.binds,
                 .workspace = r->workspace,
                 .workspace_mount = r->scope ? r->mount : NULL,

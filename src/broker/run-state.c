@@ -8,7 +8,7 @@
 #include "base/strv.h"
 #include "broker/run-state.h"
 
-#define STATE_MAGIC 0x33525341u /* "ASR3" */
+#define STATE_MAGIC 0x34525341u /* "ASR4" */
 #define STATE_SIZE_MAX (256u * 1024)
 #define STATE_STRING_MAX (64u * 1024)
 #define STATE_LIST_MAX 256u
@@ -62,6 +62,7 @@ int run_state_encode(const RunState *s, Buf *out)
                 buf_u64(out, *(const uint64_t *) ((const char *) s + state_u64[i]));
         buf_u8(out, s->detached);
         buf_u8(out, s->scope);
+        buf_u8(out, s->filtered);
         buf_u32(out, (uint32_t) strv_length(s->verified));
         STRV_FOREACH(i, s->verified)
                 buf_blob(out, *i, strlen(*i));
@@ -89,7 +90,7 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
 {
         _cleanup_(run_state_done) RunState s = {};
         Reader r = { .data = p, .size = n };
-        uint8_t phase, detached, scope;
+        uint8_t phase, detached, scope, filtered;
         int k;
 
         if (read_u32(&r) != STATE_MAGIC)
@@ -103,16 +104,18 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
                 *(uint64_t *) ((char *) &s + state_u64[i]) = read_u64(&r);
         detached = read_u8(&r);
         scope = read_u8(&r);
+        filtered = read_u8(&r);
         k = read_list(&r, &s.verified);
         if (k >= 0)
                 k = read_end(&r);
         if (k < 0)
                 return k;
-        if (phase >= _STATE_PHASE_MAX || detached > 1 || scope > 1)
+        if (phase >= _STATE_PHASE_MAX || detached > 1 || scope > 1 || filtered > 1)
                 return -EBADMSG;
         s.phase = phase;
         s.detached = detached;
         s.scope = scope;
+        s.filtered = filtered;
         *ret = s;
         s = (RunState){};
         return 0;

@@ -22,7 +22,7 @@ typedef struct RunState {
         char *id, *name, *policy, *digest, *command, *client, *invocation_id,
                         *control_group; /* never NULL; "": none */
         uint32_t caller_uid, uid, main_pid;
-        bool detached, scope;
+        bool detached, scope, filtered; /* filtered: it has a warden */
         uint64_t started; /* µs since the epoch; UINT64_MAX: not yet */
         uint64_t started_monotonic; /* the same by the clock that nobody sets, from the boot on */
         uint64_t memory_max, runtime_usec, output_max;

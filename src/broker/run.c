@@ -70,7 +70,7 @@ Run *run_new(Manager *m, sd_bus_message *call)
         r->manager = m;
         r->request = REQUEST_NONE;
         r->usage = RUN_USAGE_NONE;
-        r->dir_fd = r->netns_fd = r->channel_fd = r->executed_fd = r->pidfd = -1;
+        r->dir_fd = r->channel_fd = r->executed_fd = r->pidfd = -1;
         r->memory_max = r->runtime_usec = r->output_max = UINT64_MAX;
         run_result_init(&r->result);
         r->slice_gone = true; /* neither is there yet */
@@ -107,7 +107,7 @@ Run *run_free(Run *r)
         sd_event_source_disable_unref(r->pidfd_source);
         closep(&r->pidfd);
         closep(&r->dir_fd);
-        closep(&r->netns_fd);
+        run_warden_free(r->warden);
         run_usage_close(&r->usage);
         sd_bus_message_unref(r->call);
         sd_bus_message_unref(r->properties);
@@ -154,6 +154,9 @@ void run_log_marks(const Run *r)
                 [MARK_FORKED] = "forked",
                 [MARK_JOURNAL] = "journal",
                 [MARK_PROPERTIES] = "properties",
+                [MARK_WARDEN_HELLO] = "warden",
+                [MARK_WARDEN_PROPERTIES] = "warden-properties",
+                [MARK_WARDEN_READY] = "warden-ready",
                 [MARK_ATTESTED] = "attested",
                 [MARK_VERIFIED] = "verified",
                 [MARK_SENT] = "sent",
@@ -211,6 +214,7 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .main_pid = (uint32_t) r->peer.pid,
                                                           .detached = r->detached,
                                                           .scope = r->scope,
+                                                          .filtered = r->warden != NULL,
                                                           .started = r->result.started,
                                                           .started_monotonic = r->started_monotonic,
                                                           .memory_max = r->memory_max,

@@ -14,6 +14,7 @@
 #include "broker/manager.h"
 #include "broker/run-env.h"
 #include "broker/run-state.h"
+#include "broker/run-warden.h"
 #include "broker/run-usage.h"
 #include "wire/attest.h"
 #include "wire/record.h"
@@ -26,8 +27,9 @@
  *      └───────────┴── refused ─┴───────────────────────┘ (where a unit exists already)
  *
  * STARTING: the unit comes up; three things arrive in any order: the shim's attestation, the unit's
- * properties, the proof that run-requested is in the journal. With all three it is verified, and the RunSpec
- * is sent.
+ * properties, the proof that run-requested is in the journal; of a filtered run, its warden's hello and its unit's
+ * properties, too. With all of them it is verified, the warden is told what to do, and when that is ready, the RunSpec is
+ * sent.
  *
  * LAUNCHED: the shim has it; the closing of its pipe, or a message of failure, decides.
  *
@@ -50,8 +52,11 @@ typedef enum RunMark {
         MARK_FORKED,
         MARK_JOURNAL,
         MARK_PROPERTIES,
+        MARK_WARDEN_HELLO,
+        MARK_WARDEN_PROPERTIES,
         MARK_ATTESTED,
         MARK_VERIFIED,
+        MARK_WARDEN_READY,
         MARK_SENT,
         MARK_EXECUTED,
         MARK_EXITED,
@@ -100,7 +105,7 @@ struct Run {
 
         int dir_fd; /* RUNTIME_DIR/ID */
         RunRoot root;
-        int netns_fd;
+        RunWarden *warden; /* of a filtered run; NULL: none */
         uint64_t netns_inode;
         UnitContext context;
         char *description, *netns_path, *ip_filter_path;
@@ -164,6 +169,8 @@ int run_prepare(Run *r, Error **reterr);
 int run_load_policy(Run *r, const char **ret_error_name, Error **reterr);
 
 /* run-channel.c: the shim's end of the talk. */
+/* One message, with the credentials that the kernel vouches for. 0: nothing there (any more), ret untouched. */
+int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer);
 int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr);
 int run_channel_send_spec(Run *r, Error **reterr);
 /* LAUNCHED, and the shim is known to be gone: takes what it left. */

@@ -102,7 +102,7 @@ static void test_skeleton(void **state)
         check_mode(&place, "root/etc/hosts", S_IFREG, 0644);
         check_mode(&place, "root/etc/nsswitch.conf", S_IFREG, 0644);
         check_text(&place, "root/etc/hostname", "sandbox\n");
-        check_text(&place, "root/etc/resolv.conf", "nameserver 192.0.2.53\n");
+        check_text(&place, "root/etc/resolv.conf", "nameserver 192.0.2.1\n");
         for (size_t i = 0; i < ELEMENTSOF(never); i++) {
                 char path[64];
 

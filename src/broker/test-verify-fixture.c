@@ -21,6 +21,7 @@
 #include "broker/test-verify-fixture.h"
 
 #define GROUP "/agentbox.slice/agentbox-test.service"
+#define WARDEN_GROUP "/agentbox.slice/agentbox-warden.slice/agentbox-warden-test.service"
 #define UID 61200u
 #define PID 4711
 
@@ -38,15 +39,22 @@ void fixture_replace(char **s, const char *with)
         assert_non_null(*s);
 }
 
-static void make_path(const Fixture *f, const char *path, char full[static 512])
+void fixture_path(const Fixture *f, const char *path, char full[static 512])
 {
-        const char *group = strstr(path, "GROUP");
+        static const struct {
+                const char *word, *group;
+        } groups[] = { { "GROUP", GROUP }, { "WARDEN", WARDEN_GROUP } };
 
-        if (group)
-                snprintf(full, 512, "%s/%.*s%s%s", f->directory, (int) (group - path - 1), path, GROUP,
-                                group + strlen("GROUP"));
-        else
-                snprintf(full, 512, "%s/%s", f->directory, path);
+        for (size_t i = 0; i < ELEMENTSOF(groups); i++) {
+                const char *at = strstr(path, groups[i].word);
+
+                if (!at)
+                        continue;
+                snprintf(full, 512, "%s/%.*s%s%s", f->directory, (int) (at - path - 1), path, groups[i].group,
+                                at + strlen(groups[i].word));
+                return;
+        }
+        snprintf(full, 512, "%s/%s", f->directory, path);
 }
 
 void fixture_write(Fixture *f, const char *path, const char *text)
@@ -54,7 +62,7 @@ void fixture_write(Fixture *f, const char *path, const char *text)
         char full[512];
         int fd;
 
-        make_path(f, path, full);
+        fixture_path(f, path, full);
         for (char *slash = strchr(full + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
                 *slash = 0;
                 mkdir(full, 0755);
@@ -70,7 +78,7 @@ void fixture_unlink(Fixture *f, const char *path)
 {
         char full[512];
 
-        make_path(f, path, full);
+        fixture_path(f, path, full);
         assert_int_equal(unlink(full), 0);
 }
 
@@ -237,7 +245,7 @@ static void good_proc(Fixture *f)
 
         fixture_write(f, "proc/4711/status", status);
         fixture_write(f, "proc/4711/cmdline", "");
-        make_path(f, "proc/4711/cmdline", path);
+        fixture_path(f, "proc/4711/cmdline", path);
         fd = open(path, O_WRONLY | O_CLOEXEC);
         assert_true(fd >= 0 && write_full(fd, cmdline, sizeof(cmdline)) == 0);
         close(fd);
@@ -247,7 +255,7 @@ static void good_proc(Fixture *f)
 
                 snprintf(name, sizeof(name), "proc/4711/ns/%s", attest_ns_names[i]);
                 fixture_write(f, name, "");
-                make_path(f, name, path);
+                fixture_path(f, name, path);
                 assert_int_equal(stat(path, &st), 0);
                 f->attest.ns[i] = st.st_ino;
                 f->host.ns[i] = st.st_ino + 1000000;
@@ -261,7 +269,7 @@ static void good_root(Fixture *f)
         char path[512];
 
         fixture_write(f, "proc/4711/root/usr/bin/true", "");
-        make_path(f, "proc/4711/root/usr", path);
+        fixture_path(f, "proc/4711/root/usr", path);
         assert_int_equal(stat(path, &st), 0);
         f->root.shown = calloc(1, sizeof(RootBind));
         assert_non_null(f->root.shown);
@@ -273,14 +281,14 @@ static void good_root(Fixture *f)
 
 /* ---- what PID 1 says */
 
-static void copy_sent(Fixture *f)
+void fixture_copy_props(const UnitProps *all, UnitProps *copy)
 {
-        f->answer.props = calloc(f->sent.n, sizeof(UnitProp));
-        assert_non_null(f->answer.props);
-        f->answer.n = f->sent.n;
-        for (size_t i = 0; i < f->sent.n; i++) {
-                const UnitProp *from = f->sent.props + i;
-                UnitProp *to = f->answer.props + i;
+        copy->props = calloc(all->n, sizeof(UnitProp));
+        assert_non_null(copy->props);
+        copy->n = all->n;
+        for (size_t i = 0; i < all->n; i++) {
+                const UnitProp *from = all->props + i;
+                UnitProp *to = copy->props + i;
 
                 *to = (UnitProp){ .name = from->name, .type = from->type, .u = from->u };
                 if (from->s)
@@ -402,14 +410,14 @@ static void append_prop(sd_bus_message *m, const UnitProp *q)
         assert_true(sd_bus_message_close_container(m) >= 0 && sd_bus_message_close_container(m) >= 0);
 }
 
-static sd_bus_message *unit_reply(Fixture *f)
+sd_bus_message *fixture_reply(Fixture *f, const UnitProps *answer, char *const *extra, uint32_t main_pid)
 {
         sd_bus_message *m = new_reply(f);
 
-        for (size_t i = 0; i < f->answer.n; i++)
-                append_prop(m, f->answer.props + i);
-        assert_true(sd_bus_message_append(m, "{sv}", "MainPID", "u", (uint32_t) PID) >= 0);
-        STRV_FOREACH(i, f->extra) {
+        for (size_t i = 0; i < answer->n; i++)
+                append_prop(m, answer->props + i);
+        assert_true(sd_bus_message_append(m, "{sv}", "MainPID", "u", main_pid) >= 0);
+        STRV_FOREACH(i, extra) {
                 char *name = strndup(*i, strcspn(*i, "="));
 
                 assert_true(name && sd_bus_message_append(m, "{sv}", name, "s", *i + strlen(name) + 1) >= 0);
@@ -458,12 +466,13 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
                 .netns_path = "/proc/1/fd/9",
                 .ip_filter_path = "/sys/fs/bpf/x",
                 .probe_abstract = "probe-name",
+                .warden_unit = "agentbox-warden-test.service",
         };
         assert_int_equal(unit_props_from_policy(f->policy, &f->context, &f->sent, &e), 0);
         f->host = (HostFacts){ .systemd_version = 252, .has_swap = true, .bpf_count = count_programs };
         assert_true(asprintf(&f->host.cgroup_root_unified, "%s/unified", f->directory) > 0);
         assert_true(asprintf((char **) &f->host.proc, "%s/proc", f->directory) > 0);
-        copy_sent(f);
+        fixture_copy_props(&f->sent, &f->answer);
         for (size_t i = 0; i < ELEMENTSOF(extra); i++)
                 assert_int_equal(strv_extend(&f->extra, extra[i]), 0);
         good_attest(f);
@@ -489,6 +498,8 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
                                                ? f->attest.ns[ATTEST_NS_NET]
                                                : 0,
         };
+        if (policy_u64(f->policy, NETWORK_EGRESS) == EGRESS_FILTERED)
+                fixture_init_warden(f, v2);
 }
 
 void fixture_done(Fixture *f)
@@ -496,6 +507,7 @@ void fixture_done(Fixture *f)
         _cleanup_close_ int fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
         assert_int_equal(run_root_remove(fd, f->directory + strlen("/tmp/"), NULL), 0);
+        fixture_done_warden(f);
         free((char *) f->host.proc);
         host_facts_done(&f->host);
         attest_done(&f->attest);
@@ -513,12 +525,17 @@ int fixture_verify(Fixture *f, char ***ret_verified, char ***ret_broken)
 {
         int r;
 
-        f->input.properties = unit_reply(f);
+        f->input.properties = fixture_reply(f, &f->answer, f->extra, PID);
+        f->warden.input.properties =
+                        f->input.warden ? fixture_reply(f, &f->warden.answer, f->warden.extra,
+                                                          (uint32_t) f->warden.input.peer.pid)
+                                        : NULL;
         f->input.run_slice_properties = f->no_slices ? NULL : slice_reply(f);
         f->input.slice_properties = f->no_slices ? NULL : slice_reply(f);
         f->input.root_slice_properties = f->no_slices ? NULL : slice_reply(f);
         r = broker_verify(&f->input, ret_verified, ret_broken);
         sd_bus_message_unref(f->input.properties);
+        sd_bus_message_unref(f->warden.input.properties);
         sd_bus_message_unref(f->input.run_slice_properties);
         sd_bus_message_unref(f->input.slice_properties);
         sd_bus_message_unref(f->input.root_slice_properties);

@@ -4,12 +4,26 @@
 #include <systemd/sd-bus.h>
 
 #include "broker/broker-verify.h"
+#include "broker/warden-plan.h"
 
 /* A run in which every promise holds, made of nothing: a policy, what is sent for it, a report as a good
  * shim sends it, PID 1's answer, and directories that look like /proc and the cgroup hierarchies. Tests
  * break one thing and look who notices. */
 
+/* The warden of a run, for Egress=filtered: test-verify-warden.c. */
+typedef struct WardenFixture {
+        WardenPlan plan;
+        UnitProps sent, answer;
+        char **extra;
+        WardenHello hello;
+        char **open_slices;
+        int journal, wall;
+        char journal_path[80], root[80], program[80];
+        VerifyWarden input;
+} WardenFixture;
+
 typedef struct Fixture {
+        WardenFixture warden;
         char directory[64];
         sd_bus *bus;
         int bus_peer;
@@ -30,14 +44,31 @@ typedef struct Fixture {
  * the controllers. */
 void fixture_init(Fixture *f, const char *const *settings, bool v2);
 void fixture_done(Fixture *f);
+void fixture_init_warden(Fixture *f, bool v2);
+void fixture_done_warden(Fixture *f);
+/* GetAll() as PID 1 answers it, with these and further properties. */
+sd_bus_message *fixture_reply(Fixture *f, const UnitProps *answer, char *const *extra, uint32_t main_pid);
+void fixture_copy_props(const UnitProps *from, UnitProps *to);
+/* One fact that breaks a promise. */
+typedef struct Break {
+        const char *promise;
+        const char *what;
+        void (*apply)(Fixture *f);
+        const char *const *settings; /* NULL: filtered */
+        bool v2;
+} Break;
+extern const Break warden_breaks[];
+extern const size_t n_warden_breaks;
+
 /* Builds the messages and runs the verification. The caller owns both lists. */
 int fixture_verify(Fixture *f, char ***ret_verified, char ***ret_broken);
 
 UnitProp *fixture_answer(Fixture *f, const char *name); /* never NULL */
 AttestLimit *fixture_limit(Fixture *f, int resource);
 /* Writes a file below the fixture's directory: "proc/...", "unified/...", "memory/...". "GROUP" in the path
- * is the unit's group. */
+ * is the unit's group, "WARDEN" its warden's. */
 void fixture_write(Fixture *f, const char *path, const char *text);
 void fixture_unlink(Fixture *f, const char *path);
+void fixture_path(const Fixture *f, const char *path, char full[static 512]);
 void fixture_replace(char **s, const char *with);
 extern int fixture_programs; /* how many BPF programs the unit's cgroup has */

@@ -12,6 +12,7 @@
 
 #include "broker/test-verify-fixture.h"
 #include "broker/verify.h"
+#include "broker/warden-unit.h"
 
 /* Every promise is broken here at least once, one fact at a time, and its row must say so. */
 
@@ -20,14 +21,6 @@ static const char *const none[] = { "Network.Egress=none", NULL };
 static const char *const addresses[] = { "Network.Egress=addresses", "Network.Allow=10.0.0.0/8", NULL };
 static const char *const open_net[] = { "Network.Egress=open", NULL };
 static const char *const strict[] = { "Syscalls.Profile=strict", NULL };
-
-typedef struct Break {
-        const char *promise;
-        const char *what;
-        void (*apply)(Fixture *f);
-        const char *const *settings; /* NULL: filtered */
-        bool v2;
-} Break;
 
 /* clang-format off */
 #define ATTEST(name, statement)         \
@@ -476,52 +469,69 @@ static void test_good(void **state)
         }
 }
 
+static void check_break(const Break *b)
+{
+        _cleanup_strv_ char **verified = NULL, **wrong = NULL;
+        Fixture f;
+
+        fixture_init(&f, b->settings ? b->settings : filtered, b->v2);
+        b->apply(&f);
+        if (fixture_verify(&f, &verified, &wrong) != 1)
+                fail_msg("%s went unnoticed", b->what);
+        if (!says(wrong, b->promise))
+                fail_msg("%s was noticed by \"%s\", not by %s", b->what, wrong[0], b->promise);
+        assert_false(strv_contains(verified, b->promise));
+        fixture_done(&f);
+}
+
 static void test_each_break(void **state)
 {
-        for (size_t i = 0; i < ELEMENTSOF(breaks); i++) {
-                _cleanup_strv_ char **verified = NULL, **wrong = NULL;
-                Fixture f;
+        for (size_t i = 0; i < ELEMENTSOF(breaks); i++)
+                check_break(breaks + i);
+        for (size_t i = 0; i < n_warden_breaks; i++)
+                check_break(warden_breaks + i);
+}
 
-                fixture_init(&f, breaks[i].settings ? breaks[i].settings : filtered, breaks[i].v2);
-                breaks[i].apply(&f);
-                if (fixture_verify(&f, &verified, &wrong) != 1)
-                        fail_msg("%s went unnoticed", breaks[i].what);
-                if (!says(wrong, breaks[i].promise))
-                        fail_msg("%s was noticed by \"%s\", not by %s", breaks[i].what, wrong[0],
-                                        breaks[i].promise);
-                assert_false(strv_contains(verified, breaks[i].promise));
-                fixture_done(&f);
-        }
+static bool is_broken_somewhere(const char *promise)
+{
+        for (size_t i = 0; i < ELEMENTSOF(breaks); i++)
+                if (streq(breaks[i].promise, promise))
+                        return true;
+        for (size_t i = 0; i < n_warden_breaks; i++)
+                if (streq(warden_breaks[i].promise, promise))
+                        return true;
+        return false;
 }
 
 static void test_each_row_can_fail(void **state)
 {
-        for (size_t i = 0; i < n_verify_rows; i++) {
-                bool found = false;
-
-                for (size_t k = 0; k < ELEMENTSOF(breaks); k++)
-                        found |= streq(breaks[k].promise, verify_rows[i].name);
-                if (!found)
+        for (size_t i = 0; i < n_verify_rows; i++)
+                if (!is_broken_somewhere(verify_rows[i].name))
                         fail_msg("nothing here breaks promise %s", verify_rows[i].name);
+}
+
+static void check_verified_by(const char *property, const char *promise, const char *unverified)
+{
+        bool found = false;
+
+        if (!promise) {
+                assert_true(unverified && *unverified);
+                return;
         }
+        for (size_t k = 0; k < n_verify_rows; k++)
+                found |= streq(verify_rows[k].name, promise);
+        if (!found)
+                fail_msg("%s: no promise is called %s", property, promise);
 }
 
 /* Each property that is sent names the promise that sees it in force, or says why none can. */
 static void test_each_property_is_verified(void **state)
 {
-        for (size_t i = 0; i < n_unit_prop_rows; i++) {
-                const UnitPropRow *row = unit_prop_rows + i;
-                bool found = false;
-
-                if (!row->verified_by) {
-                        assert_true(row->unverified && *row->unverified);
-                        continue;
-                }
-                for (size_t k = 0; k < n_verify_rows; k++)
-                        found |= streq(verify_rows[k].name, row->verified_by);
-                if (!found)
-                        fail_msg("%s: no promise is called %s", row->name, row->verified_by);
-        }
+        for (size_t i = 0; i < n_unit_prop_rows; i++)
+                check_verified_by(unit_prop_rows[i].name, unit_prop_rows[i].verified_by, unit_prop_rows[i].unverified);
+        for (size_t i = 0; i < n_warden_prop_rows; i++)
+                check_verified_by(warden_prop_rows[i].name, warden_prop_rows[i].verified_by,
+                                warden_prop_rows[i].unverified);
 }
 
 static void tighter(Fixture *f)

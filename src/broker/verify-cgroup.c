@@ -240,7 +240,7 @@ int verify_oom_group(const VerifyInput *in, Buf *why)
 
 /* "HIERARCHY:CONTROLLERS:PATH" lines; every hierarchy that limits something must have the process in the
  * unit's group. */
-int verify_cgroup(const VerifyInput *in, Buf *why)
+int verify_membership(const VerifyInput *in, const char *lines, bool limits_cpu, Buf *why)
 {
         const HostFacts *h = in->host;
         const struct {
@@ -250,14 +250,14 @@ int verify_cgroup(const VerifyInput *in, Buf *why)
                 { "", h->cgroup_root_unified != NULL },
                 { "memory", h->cgroup_root_memory != NULL },
                 { "pids", h->cgroup_root_pids != NULL },
-                { "cpu", h->cgroup_root_cpu != NULL },
+                { "cpu", h->cgroup_root_cpu != NULL && limits_cpu },
         };
         int r = 0;
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 bool found = false;
 
-                for (const char *line = in->attest->cgroup; rows[i].wanted && *line;
+                for (const char *line = lines; rows[i].wanted && *line;
                                 line += strcspn(line, "\n"), line += *line == '\n') {
                         const char *controllers = strchr(line, ':'),
                                    *path = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -281,6 +281,11 @@ int verify_cgroup(const VerifyInput *in, Buf *why)
         return r;
 }
 
+int verify_cgroup(const VerifyInput *in, Buf *why)
+{
+        return verify_membership(in, in->attest->cgroup, true, why);
+}
+
 /* ---- BPF programs */
 
 static int programs_on_unit(const VerifyInput *in, unsigned attach_type)
@@ -299,7 +304,7 @@ static int programs_on_unit(const VerifyInput *in, unsigned attach_type)
         return in->host->bpf_count(fd, attach_type);
 }
 
-static int has_program(const VerifyInput *in, unsigned attach_type, const char *what, Buf *why)
+int verify_program(const VerifyInput *in, unsigned attach_type, const char *what, Buf *why)
 {
         int n = programs_on_unit(in, attach_type);
 
@@ -316,7 +321,7 @@ int verify_device_filter(const VerifyInput *in, Buf *why)
         int r;
 
         if (!in->host->cgroup_root_devices)
-                return has_program(in, BPF_CGROUP_DEVICE, "device filter", why);
+                return verify_program(in, BPF_CGROUP_DEVICE, "device filter", why);
         r = cgroup_read(in->host->cgroup_root_devices, in->control_group, "devices.list", &text);
         if (r == -ENOENT)
                 return broken(why, "the unit's cgroup has no devices.list");
@@ -370,10 +375,10 @@ int verify_loopback_filter(const VerifyInput *in, Buf *why)
 
         if (!was_sent(in, "IPIngressFilterPath") || !was_sent(in, "IPEgressFilterPath"))
                 return broken(why, "this host does not let us load a BPF packet filter");
-        r = verdict = has_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why);
+        r = verdict = verify_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why);
         if (r < 0)
                 return r;
-        r = has_program(in, BPF_CGROUP_INET_EGRESS, "filter of outgoing packets", why);
+        r = verify_program(in, BPF_CGROUP_INET_EGRESS, "filter of outgoing packets", why);
         return r < 0 ? r : verdict | r;
 }
 
@@ -401,12 +406,12 @@ int verify_address_filter(const VerifyInput *in, Buf *why)
                 { in->slice_properties, "agentbox.slice" },
                 { in->root_slice_properties, "-.slice" },
         };
-        int r = has_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why), verdict;
+        int r = verify_program(in, BPF_CGROUP_INET_INGRESS, "filter of incoming packets", why), verdict;
 
         if (r < 0)
                 return r;
         verdict = r;
-        r = has_program(in, BPF_CGROUP_INET_EGRESS, "filter of outgoing packets", why);
+        r = verify_program(in, BPF_CGROUP_INET_EGRESS, "filter of outgoing packets", why);
         if (r < 0)
                 return r;
         verdict |= r;

@@ -12,7 +12,7 @@
 #define DYNAMIC_UID_MIN 0xEF00u
 #define DYNAMIC_UID_MAX 0xFFEFu
 
-static bool id_is_dynamic(uint32_t id)
+bool id_is_dynamic(uint32_t id)
 {
         return id >= DYNAMIC_UID_MIN && id <= DYNAMIC_UID_MAX;
 }

@@ -42,6 +42,7 @@ static const struct {
         { "LimitMSGQUEUESoft", COMPARE_LESS },
         { "LimitSIGPENDING", COMPARE_LESS },
         { "LimitSIGPENDINGSoft", COMPARE_LESS },
+        { "WatchdogUSec", COMPARE_LESS },
         { "OOMScoreAdjust", COMPARE_GREATER },
         { "UMask", COMPARE_BITS },
         { "SecureBits", COMPARE_BITS },

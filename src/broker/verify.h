@@ -59,6 +59,19 @@ int verify_device_filter(const VerifyInput *in, Buf *why);
 int verify_loopback_filter(const VerifyInput *in, Buf *why);
 int verify_address_filter(const VerifyInput *in, Buf *why);
 
+/* Whether a process whose /proc/PID/cgroup this is, is in in->control_group. */
+int verify_membership(const VerifyInput *in, const char *lines, bool limits_cpu, Buf *why);
+/* Whether the group in in->control_group has a program of this kind. */
+int verify_program(const VerifyInput *in, unsigned attach_type, const char *what, Buf *why);
+
+/* verify-warden.c: who guards a filtered run's network */
+int verify_wall(const VerifyInput *in, Buf *why);
+int verify_warden(const VerifyInput *in, Buf *why);
+int verify_warden_limits(const VerifyInput *in, Buf *why);
+int verify_warden_addresses(const VerifyInput *in, Buf *why);
+int verify_warden_settings(const VerifyInput *in, Buf *why);
+int verify_egress_record(const VerifyInput *in, Buf *why);
+
 /* verify-process.c: the same process, seen from outside */
 int verify_process(const VerifyInput *in, Buf *why);
 
@@ -80,3 +93,4 @@ int probe_must_fail(
                 const VerifyInput *in, AttestProbe probe, const int *allowed, size_t n_allowed, Buf *why);
 bool egress_is_private(const VerifyInput *in); /* a network namespace of its own */
 bool profile_is_strict(const VerifyInput *in);
+bool id_is_dynamic(uint32_t id); /* of those that DynamicUser= gives */

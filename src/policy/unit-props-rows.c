@@ -168,9 +168,12 @@ static int fill_devices(const Policy *p, const UnitContext *c, UnitProp *q, Erro
         return list_of(devices, ELEMENTSOF(devices), q, reterr);
 }
 
-static int fill_workspace_mount(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+/* The unit that it cannot be without, in the same transaction: a scope's workspace, a service's warden. */
+static int fill_companion(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
 {
-        return c->workspace_mount ? list_of(&c->workspace_mount, 1, q, reterr) : 0;
+        const char *const *unit = c->scope ? &c->workspace_mount : &c->warden_unit;
+
+        return *unit ? list_of(unit, 1, q, reterr) : 0;
 }
 
 static int tmpfs_add(UnitProp *q, const char *path, unsigned mode, uint64_t size, uint64_t inodes, bool exec,
@@ -363,8 +366,9 @@ const UnitPropRow unit_prop_rows[] = {
         /* The unit. */
         SETTING("Description", STRING, BOTH, "text for people", .fill = fill_description),
         ROW("Slice", STRING, BOTH, "cgroup", .fill = fill_slice),
-        ROW("BindsTo", STRV, SCOPE, "workspace", .fill = fill_workspace_mount),
-        ROW("After", STRV, SCOPE, "workspace", .fill = fill_workspace_mount),
+        /* Where it ends, so does the run, whoever is left to see it. */
+        SETTING("BindsTo", STRV, BOTH, PID_1_RULE, .fill = fill_companion),
+        SETTING("After", STRV, BOTH, PID_1_RULE, .fill = fill_companion),
         SETTING("CollectMode", STRING, BOTH, "acts when the unit has ended", .s = "inactive-or-failed"),
         SETTING("Type", STRING, SERVICE, "how PID 1 waits for the start", .s = "exec"),
         /* Else the run could ask for more time. */

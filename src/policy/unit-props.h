@@ -27,6 +27,7 @@ typedef struct UnitContext {
         const char *netns_path; /* Egress=filtered: /proc/PID/fd/N of the broker's namespace fd; else NULL */
         const char *ip_filter_path;  /* Egress=filtered: a pinned BPF program for its packets
                                         (loopback-filter.h); NULL: none */
+        const char *warden_unit;     /* Egress=filtered: the unit of its warden, in the same transaction; NULL: none */
         char *const *extra_binds;    /* "SRC:DEST" read-only binds that the root needs (ld.so.cache,
                                         certificates, ...) */
         const char *const *ip_allow; /* unused: computed from the policy */

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include <systemd/sd-journal.h>
+
+#include "base/escape.h"
+#include "broker/run.h"
+#include "wire/bus-iface.h"
+
+/* A run's warden from its start on: that it lives, how it ends, what it has counted. */
+
+/* PID 1 gives it 3 s (warden-props.c); then it is killed once more, from here. */
+#define END_USEC (3500u * 1000u)
+#define KILL_USEC (1000u * 1000u)
+
+bool warden_unit_run_id(const char *unit, char ret[WARDEN_RUN_ID_LENGTH + 1])
+{
+        const char *rest = startswith(unit, WARDEN_UNIT_PREFIX);
+        char id[WARDEN_RUN_ID_LENGTH + 1] = "";
+
+        if (!rest || strlen(rest) != WARDEN_RUN_ID_LENGTH + strlen(".service") ||
+                        !streq(rest + WARDEN_RUN_ID_LENGTH, ".service"))
+                return false;
+        memcpy(id, rest, WARDEN_RUN_ID_LENGTH);
+        if (!run_id_is_valid(id))
+                return false;
+        memcpy(ret, id, sizeof(id));
+        return true;
+}
+
+/* ---- its end */
+
+char *run_warden_death(const Run *r)
+{
+        const UnitStatus *s = &r->warden->status;
+        char *text;
+        int k;
+
+        if (s->result && streq(s->result, "watchdog"))
+                k = asprintf(&text, "it did not answer any more");
+        else if (s->result && streq(s->result, "oom-kill"))
+                k = asprintf(&text, "it was out of memory");
+        else if (s->exec_main_code == CLD_EXITED)
+                k = asprintf(&text, "it exited with status %i", s->exec_main_status);
+        else if (s->exec_main_code == CLD_KILLED || s->exec_main_code == CLD_DUMPED)
+                k = asprintf(&text, "it was killed by signal %i", s->exec_main_status);
+        else
+                k = asprintf(&text, "nobody saw how");
+        return k < 0 ? NULL : text;
+}
+
+static void on_over(Run *r)
+{
+        RunWarden *w = r->warden;
+        _cleanup_free_ char *death = NULL;
+
+        if (w->is_over)
+                return;
+        w->is_over = true;
+        w->deadline = sd_event_source_disable_unref(w->deadline);
+        if (r->phase == RUN_STARTING) {
+                death = run_warden_death(r);
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the run's warden ended while it started: %s%s%s",
+                                death ?: "?", w->status.exec_main_status >= 200 ? ": " : "",
+                                w->status.exec_main_status >= 200 ? start_failure_text(w->status.exec_main_status) : "");
+        } else if (r->unit_over) {
+                if (r->phase == RUN_ENDING)
+                        run_end(r);
+        } else
+                /* PID 1 stops what is bound to it, and asks politely. */
+                run_kill(r, KILL_WARDEN);
+}
+
+static void on_status(Run *r)
+{
+        RunWarden *w = r->warden;
+        const UnitStatus *s = &w->status;
+
+        if (s->active_state && !streq(s->active_state, "inactive"))
+                w->was_up = true;
+        if (w->was_up && unit_status_is_over(s))
+                on_over(r);
+}
+
+void run_warden_on_changed(Run *r, sd_bus_message *body)
+{
+        if (!r->warden->is_over && unit_status_read_changed(&r->warden->status, body) >= 0)
+                on_status(r);
+}
+
+void run_warden_on_job_removed(Run *r, const char *result)
+{
+        RunWarden *w = r->warden;
+
+        if (w->is_over)
+                return;
+        w->was_up = true;
+        if (!unit_status_is_over(&w->status) && r->phase == RUN_STARTING && !streq(result, "done"))
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1's start of the warden's unit ended with \"%s\"", result);
+        else
+                on_status(r);
+}
+
+static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        Run *r = userdata;
+        RunWarden *w = r->warden;
+
+        w->check_slot = sd_bus_slot_unref(w->check_slot);
+        if (!w->is_over && !sd_bus_message_is_method_error(m, NULL) && unit_status_read_reply(&w->status, m) >= 0)
+                on_status(r);
+        return 0;
+}
+
+/* As of every unit: see on_removed() in run-events.c. */
+void run_warden_on_removed(Run *r)
+{
+        RunWarden *w = r->warden;
+
+        if (w->is_over || w->check_slot)
+                return;
+        if (broker_unit_get_all(r->manager->pid1.bus, w->unit, on_checked, r, &w->check_slot) < 0)
+                on_over(r);
+}
+
+static int ask_now(Run *r)
+{
+        RunWarden *w = r->warden;
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        int k = broker_unit_get_all_now(r->manager->pid1.bus, w->unit, &reply);
+
+        w->check_slot = sd_bus_slot_unref(w->check_slot);
+        return k < 0 ? k : unit_status_read_reply(&w->status, reply);
+}
+
+void run_warden_catch_up(Run *r)
+{
+        RunWarden *w = r->warden;
+
+        if (!w || w->is_over || ask_now(r) < 0)
+                return;
+        w->was_up = true;
+        if (w->is_ending && !unit_status_is_over(&w->status))
+                (void) broker_unit_stop(r->manager->pid1.bus, w->unit);
+        on_status(r);
+}
+
+int run_warden_adopt(Run *r, bool has_unit)
+{
+        RunWarden *w = r->warden = run_warden_new(r->id);
+
+        if (!w)
+                return -ENOMEM;
+        w->tally_fd = openat(r->dir_fd, WARDEN_TALLY_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        if (!has_unit || ask_now(r) < 0)
+                return 0;
+        w->was_up = true;
+        w->is_over = unit_status_is_over(&w->status);
+        return 0;
+}
+
+static int on_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Run *r = userdata;
+        RunWarden *w = r->warden;
+
+        (void) broker_unit_kill(r->manager->pid1.bus, w->unit, SIGKILL);
+        if (w->n_deadlines++ == 0 && sd_event_source_set_time_relative(source, KILL_USEC) >= 0 &&
+                        sd_event_source_set_enabled(source, SD_EVENT_ONESHOT) >= 0)
+                return 0;
+        sd_journal_print(LOG_ERR, "%s cannot be ended", w->unit);
+        on_over(r);
+        return 0;
+}
+
+void run_warden_end(Run *r)
+{
+        RunWarden *w = r->warden;
+
+        if (!w || w->is_over || w->is_ending)
+                return;
+        w->is_ending = true;
+        /* PID 1 does the same by itself, for nothing else needs it. */
+        (void) broker_unit_stop(r->manager->pid1.bus, w->unit);
+        if (sd_event_add_time_relative(r->manager->event, &w->deadline, CLOCK_MONOTONIC, END_USEC, 0, on_deadline, r) < 0)
+                w->is_over = true;
+}
+
+bool run_warden_is_over(const Run *r)
+{
+        return !r->warden || r->warden->is_over;
+}
+
+/* ---- what it has counted */
+
+/* Copied, never mapped: the warden can change the file, and could cut it short. */
+bool run_warden_read_tally(const Run *r, EgressTally *ret)
+{
+        EgressTally t;
+
+        if (!r->warden || r->warden->tally_fd < 0 || pread(r->warden->tally_fd, &t, sizeof(t), 0) != sizeof(t))
+                return false;
+        memcpy(ret, &t, sizeof(t));
+        return true;
+}
+
+static int add_destinations(const EgressTally *t, char ***list)
+{
+        uint32_t n = MIN2(t->n_top, EGRESS_TALLY_TOP);
+
+        for (uint32_t i = 0; i < n; i++) {
+                char *shown = escape_for_display(t->top[i], strnlen(t->top[i], EGRESS_TALLY_TEXT), EGRESS_TALLY_TEXT);
+                int k = !shown ? -ENOMEM : strv_push(list, shown);
+
+                if (k < 0)
+                        return k;
+        }
+        return 0;
+}
+
+/* What it counted and was killed before it could write: one record, by us. */
+static void write_lost(Run *r, uint64_t n)
+{
+        AuditSubject subject = run_subject(r);
+        _cleanup_free_ char *message = NULL;
+
+        if (asprintf(&message, "Run %s: %llu attempts to reach something were denied, and its warden died before it had "
+                               "them on record", r->id, (unsigned long long) n) < 0)
+                message = NULL;
+        (void) audit_write(AUDIT_EGRESS_DENIED, &subject,
+                        &(AuditDetail){ .message = message ?: "Egress denied", .reason = "warden-lost",
+                                        .dest_name = "*", .count = n });
+}
+
+void run_warden_count(Run *r)
+{
+        RunResult *result = &r->result;
+        EgressTally t;
+
+        if (!run_warden_read_tally(r, &t))
+                return;
+        result->egress_bytes = t.bytes_sent;
+        result->ingress_bytes = t.bytes_received;
+        result->egress_allowed = t.allowed;
+        result->egress_denied = t.denied;
+        (void) add_destinations(&t, &result->egress_denied_to);
+}
+
+void run_warden_write_lost(Run *r)
+{
+        EgressTally t;
+
+        if (!run_warden_read_tally(r, &t) || t.denied <= t.denied_on_record ||
+                        audit_is_on_record(r->manager->audit, AUDIT_EGRESS_DENIED, r->id, false) > 0)
+                return;
+        write_lost(r, t.denied - t.denied_on_record);
+}
