@@ -37,11 +37,13 @@ int fixture_set_up_detached(void **state);
 int cgroup_make(const char *suffix, char *ret_path, size_t size);
 int cgroup_join(const char *path);
 
-/* What runs inside: 0 is success, anything else is what fail_msg() then names. */
+/* What runs inside: 0 is success, anything up to 249 is its own. */
 typedef int Inside(const void *argument);
 /* Starts it as a process of the run; returns its pid. */
 pid_t start_inside(Fixture *f, Inside *inside, const void *argument);
-/* Waits for it, and fails the test where it did not return 0. */
+/* Waits for it: what it returned, or 128 and the signal that killed it. */
+int wait_inside(pid_t pid);
+/* The same, and fails the test where it is not 0. */
 void finish_inside(pid_t pid);
 /* Both. */
 pid_t run_inside(Fixture *f, Inside *inside, const void *argument);

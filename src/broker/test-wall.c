@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/wait.h>
 
 #include "base/io.h"
 #include "test-wall-harness.h"
@@ -32,6 +31,7 @@ static const Tcp tcp_rows[] = {
         { "192.0.2.1", 1 },
         { "198.18.0.1", 443 },
         { "240.0.0.1", 443 },
+        { "0.1.2.3", 443 },
         { "2001:db8::1", 8443 },
         { "fd00:ab::1", 1 },
         { "fd00:ec2::254", 80 },
@@ -275,12 +275,10 @@ static void test_own(void **state)
         NEED_FIXTURE(f);
 
         for (size_t i = 0; i < ELEMENTSOF(own_rows); i++) {
-                pid_t pid = start_inside(f, inside_own, own_rows + i);
-                int status;
+                int status = wait_inside(start_inside(f, inside_own, own_rows + i));
 
-                assert_int_equal(waitpid(pid, &status, 0), pid);
                 if (status != 0)
-                        fail_msg("%s, type %i: status %x", own_rows[i].address, own_rows[i].type, (unsigned) status);
+                        fail_msg("%s, type %i: %i", own_rows[i].address, own_rows[i].type, status);
                 expect_no_event(f);
         }
         for (size_t i = 0; i < 2; i++) {

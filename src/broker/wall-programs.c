@@ -17,7 +17,6 @@
 #define LOOPBACK_IPV4_MASK BE32(0xff000000u)
 #define LOOPBACK_IPV6_3 BE32(1u)
 #define MAPPED_IPV6_2 BE32(0xffffu)
-#define ZERO_IPV4_MASK BE32(0xff000000u)
 #define BROADCAST_IPV4 0xffffffffu
 #define MULTICAST_IPV4 BE32(0xe0000000u)
 #define MULTICAST_IPV4_MASK BE32(0xf0000000u)
@@ -160,11 +159,11 @@ static const struct bpf_insn lookup_code[] = {
 
 /* ---- connect and sendmsg: who it is, in the context of the process that calls
  *
- * A connect to some addresses fails before there is a packet (ENETUNREACH, EINVAL): those are denials here. Of the
- * datagram that is sent there is a packet in every other case; connecting a datagram socket is no attempt at all (the C
- * library does so to find its own address). */
+ * A connection to some addresses fails before there is a packet (multicast and broadcast: ENETUNREACH; link-local without a
+ * scope: EINVAL): those are denials here. Of a datagram there always is a packet; connecting a datagram socket is no attempt
+ * at all (the C library does so to find its own address). */
 
-enum { L_IPV4 = 1, L_DENIED_STREAM, L_DENIED, L_LOST_WHO, L_DONE };
+enum { L_REFUSED = 1, L_LOST_WHO, L_DONE };
 #define CTX(f) (int16_t) offsetof(struct bpf_sock_addr, f)
 
 /* Leaves the context in register 6. */
@@ -179,22 +178,21 @@ enum { L_IPV4 = 1, L_DENIED_STREAM, L_DENIED, L_LOST_WHO, L_DONE };
                         STORE(H, 10, E(dest_port), 2), STORE_VALUE(B, 10, E(kind), EGRESS_EVENT_DENIED),            \
                         EVENT_WHO(10, WHO), EVENT_EMIT(L_LOST_WHO, L_DONE)
 
-/* Register 7 has the address. 0.0.0.0 is this host; the rest of 0.0.0.0/8 is refused to datagrams as well. */
-#define DENIED_IPV4                                                                                                 \
-        STORE_VALUE(B, 10, E(family), AF_INET), STORE(W, 10, E(dest), 7), IF_EQUAL(7, 0, L_DONE), MOVE(2, 7),       \
-                        AND(2, ZERO_IPV4_MASK), IF_EQUAL(2, 0, L_DENIED),                                           \
-                        IF_EQUAL(7, BROADCAST_IPV4, L_DENIED_STREAM), MOVE(2, 7), AND(2, MULTICAST_IPV4_MASK),      \
-                        IF_EQUAL(2, MULTICAST_IPV4, L_DENIED_STREAM), GO(L_DONE)
+/* Register 7 has the address. */
+#define IF_REFUSED_IPV4(refused)                                                                                    \
+        IF_EQUAL(7, BROADCAST_IPV4, refused), MOVE(2, 7), AND(2, MULTICAST_IPV4_MASK), IF_EQUAL(2, MULTICAST_IPV4, refused)
 
 static const struct bpf_insn connect4_code[] = {
         REMEMBER_WHO,
         EVENT_CLEAR,
         LOAD(W, 7, 6, CTX(user_ip4)),
-        DENIED_IPV4,
-        LABEL(L_DENIED_STREAM),
+        STORE_VALUE(B, 10, E(family), AF_INET),
+        STORE(W, 10, E(dest), 7),
+        IF_REFUSED_IPV4(L_REFUSED),
+        GO(L_DONE),
+        LABEL(L_REFUSED),
         LOAD(W, 2, 6, CTX(type)),
         IF_NOT_EQUAL(2, SOCK_STREAM, L_DONE),
-        LABEL(L_DENIED),
         EVENT_DENIED_HERE,
         LABEL(L_DONE),
         PASS_EVERYTHING,
@@ -214,41 +212,28 @@ static const struct bpf_insn connect6_code[] = {
         STORE(W, 10, E(dest) + 12, 7),
         MOVE(1, 2),
         AND(1, MULTICAST_IPV6_MASK),
-        IF_EQUAL(1, MULTICAST_IPV6, L_DENIED_STREAM),
+        IF_EQUAL(1, MULTICAST_IPV6, L_REFUSED),
         MOVE(1, 2),
         AND(1, LINK_LOCAL_IPV6_MASK),
-        IF_EQUAL(1, LINK_LOCAL_IPV6, L_DENIED_STREAM),
+        IF_EQUAL(1, LINK_LOCAL_IPV6, L_REFUSED),
         IF_NOT_EQUAL(2, 0, L_DONE),
         IF_NOT_EQUAL(3, 0, L_DONE),
         IF_NOT_EQUAL(4, MAPPED_IPV6_2, L_DONE),
-        STORE_VALUE(DW, 10, E(dest), 0), /* IPv4, as its packet would be */
+        STORE_VALUE(B, 10, E(family), AF_INET), /* as its packet would be */
+        STORE_VALUE(DW, 10, E(dest), 0),
         STORE_VALUE(DW, 10, E(dest) + 8, 0),
-        DENIED_IPV4,
-        LABEL(L_DENIED_STREAM),
+        STORE(W, 10, E(dest), 7),
+        IF_REFUSED_IPV4(L_REFUSED),
+        GO(L_DONE),
+        LABEL(L_REFUSED),
         LOAD(W, 2, 6, CTX(type)),
         IF_NOT_EQUAL(2, SOCK_STREAM, L_DONE),
-        LABEL(L_DENIED),
         EVENT_DENIED_HERE,
         LABEL(L_DONE),
         PASS_EVERYTHING,
 };
 
-/* Also of IPv4 over an IPv6 socket. */
-static const struct bpf_insn sendmsg4_code[] = {
-        REMEMBER_WHO,
-        EVENT_CLEAR,
-        LOAD(W, 7, 6, CTX(user_ip4)),
-        IF_EQUAL(7, 0, L_DONE),
-        STORE_VALUE(B, 10, E(family), AF_INET),
-        STORE(W, 10, E(dest), 7),
-        AND(7, ZERO_IPV4_MASK),
-        IF_NOT_EQUAL(7, 0, L_DONE),
-        EVENT_DENIED_HERE,
-        LABEL(L_DONE),
-        PASS_EVERYTHING,
-};
-
-static const struct bpf_insn sendmsg6_code[] = {
+static const struct bpf_insn sendmsg_code[] = {
         REMEMBER_WHO,
         PASS_EVERYTHING,
 };
@@ -424,8 +409,8 @@ static const BpfProgram lookup_program =
 static const BpfProgram programs[] = {
         ADDRESS_PROGRAM("agentbox_conn4", BPF_CGROUP_INET4_CONNECT, connect4_code),
         ADDRESS_PROGRAM("agentbox_conn6", BPF_CGROUP_INET6_CONNECT, connect6_code),
-        ADDRESS_PROGRAM("agentbox_send4", BPF_CGROUP_UDP4_SENDMSG, sendmsg4_code),
-        ADDRESS_PROGRAM("agentbox_send6", BPF_CGROUP_UDP6_SENDMSG, sendmsg6_code),
+        ADDRESS_PROGRAM("agentbox_send4", BPF_CGROUP_UDP4_SENDMSG, sendmsg_code),
+        ADDRESS_PROGRAM("agentbox_send6", BPF_CGROUP_UDP6_SENDMSG, sendmsg_code),
         PROGRAM("agentbox_out", BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS, egress_code),
 };
 _Static_assert(ELEMENTSOF(programs) == WALL_PROGRAMS, "one descriptor each");
