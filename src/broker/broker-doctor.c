@@ -10,8 +10,10 @@
 #include "base/io.h"
 #include "broker/broker-adopt.h"
 #include "broker/broker-doctor.h"
-#include "broker/broker-netns.h"
+#include "broker/host-config.h"
 #include "broker/run.h"
+#include "broker/warden-plan.h"
+#include "policy/allow-rule.h"
 
 #define SYSTEMD_MIN 252u
 #define JOURNAL_TRIES 100u
@@ -164,18 +166,68 @@ static void check_seccomp(Manager *m, Finding *f)
                                 strerror(errno));
 }
 
-static void check_network(Manager *m, Finding *f)
+/* One is made, and tried from inside. */
+static void check_wall(Manager *m, Finding *f)
 {
+        _cleanup_(wall_done) Wall wall = WALL_NONE;
         _cleanup_error_ Error *e = NULL;
-        _cleanup_close_ int fd = -1;
-        uint64_t inode;
-        int r = netns_create(&fd, &inode, &e);
+        int r = m->no_walls ? error_set(&e, m->no_walls->code, "%s", m->no_walls->message) : wall_create(&wall, &e);
 
         if (r >= 0)
-                found(f, OK, "", "network namespaces can be made");
+                found(f, OK, "", "what a run sends is caught: a wall was made and tried");
         else
-                found(f, FAILED, "the kernel needs CONFIG_NET_NS", "no network namespace: %s",
-                                error_message(e, r));
+                found(f, FAILED,
+                                "the kernel needs CONFIG_NET_NS, CONFIG_BPF_SYSCALL and CONFIG_CGROUP_BPF, 5.15 or later; a "
+                                "container must let bpf() through. Until then only Egress=none, addresses and open work",
+                                "what a run sends cannot be caught: %s", error_message(e, r));
+}
+
+/* What the administrator says of this host's network, as each filtered run reads it. */
+static void check_host_config(Manager *m, Finding *f)
+{
+        _cleanup_host_config_ HostConfig config = {};
+        _cleanup_error_ Error *e = NULL;
+        int r = host_config_read(HOST_CONFIG, &config, &e);
+
+        if (r < 0)
+                found(f, FAILED, "correct it; until then no run with Egress=filtered starts", "%s", error_message(e, r));
+        else if (config.proxy_host)
+                found(f, OK, "", "what runs send goes out by the proxy %s, port %u", config.proxy_host, config.proxy_port);
+        else
+                found(f, OK, "", "runs connect without a proxy");
+}
+
+static bool is_metadata(const PrefixSet *metadata, const char *address)
+{
+        Prefix p;
+
+        return prefix_parse(address, &p) == 0 && prefix_set_covers_prefix(metadata, &p);
+}
+
+/* In systemd an allowed address wins over a denied one, and the resolver's must be allowed. */
+static void check_name_servers(Manager *m, Finding *f)
+{
+        _cleanup_prefix_set_ PrefixSet metadata = {};
+        _cleanup_strv_ char **servers = NULL;
+        _cleanup_free_ char *text = NULL, *joined = NULL;
+
+        (void) read_file("/etc/resolv.conf", 64u * 1024, &text, NULL);
+        if (resolv_conf_servers(text, &servers) < 0 || metadata_prefixes(&metadata) < 0 ||
+                        !(joined = strv_join(servers, ", "))) {
+                found(f, WARNING, "", "out of memory");
+                return;
+        }
+        STRV_FOREACH(i, servers)
+                if (is_metadata(&metadata, *i)) {
+                        found(f, WARNING,
+                                        "use a local resolver (systemd-resolved, for example); wardens refuse this address to runs "
+                                        "all the same",
+                                        "the name server %s is at an address of a cloud metadata service: the second lock on "
+                                        "wardens, IPAddressDeny=, has a hole there",
+                                        *i);
+                        return;
+                }
+        found(f, OK, "", "name servers: %s", joined);
 }
 
 static size_t count_directories(const Manager *m)
@@ -221,7 +273,9 @@ static const struct {
         { "bpf", check_bpf },
         { "landlock", check_landlock },
         { "seccomp", check_seccomp },
-        { "network", check_network },
+        { "network", check_wall },
+        { "network-config", check_host_config },
+        { "name-servers", check_name_servers },
         { "leftovers", check_leftovers },
 };
 

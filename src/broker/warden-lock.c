@@ -30,7 +30,7 @@ static const char *const never[] = {
 /* Where a translator finds the IPv4 address in an IPv6 one. */
 typedef struct Embedding {
         PrefixBits prefix;
-        unsigned length; /* of it: 16 (6to4), 32, 40, 48, 56, 64, 96 */
+        unsigned length; /* of it: 16, 32, 40, 48, 56, 64, 96 */
 } Embedding;
 
 static int add_texts(PrefixSet *set, const char *const *texts, size_t n)
@@ -137,11 +137,12 @@ static int open_nat64(const WardenPlan *plan, PrefixSet *set, Embedding *ret)
 
 static int add_translated(const WardenPlan *plan, PrefixSet *set)
 {
-        Embedding embeddings[3] = {
-                { (PrefixBits) 0x0064ff9b << 96, 96 },
-                { (PrefixBits) 0x2002 << 112, 16 },
+        Embedding embeddings[4] = {
+                { (PrefixBits) 0x0064ff9b << 96, 96 }, /* NAT64 */
+                { (PrefixBits) 0x2002 << 112, 16 },    /* 6to4 */
+                { (PrefixBits) 0x20010000 << 96, 32 }, /* Teredo: its server; the client is no prefix's */
         };
-        size_t n = 2;
+        size_t n = 3;
         _cleanup_strv_ char **ipv4 = NULL;
         int r = prefix_set_to_strv(set, &ipv4); /* IPv4 first, and what stands behind it is left out */
 

@@ -149,7 +149,7 @@ def test_bus_restarts_during_a_run():
 
 @within(300)
 def test_broker_short_of_descriptors():
-    broker_with("LimitNOFILE=48")
+    broker_with("LimitNOFILE=80")
     clients = burst(16, "echo here; sleep 2; exit 3")
     count = outcomes(clients, 3)
     assert count[REFUSED] > 0, count
