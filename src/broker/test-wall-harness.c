@@ -21,28 +21,34 @@
 
 /* ---- cgroups */
 
-/* The caller's own cgroup in the unified hierarchy, as a directory. */
-static int own_cgroup(char *ret, size_t size)
+const char *cgroup_root(void)
 {
         static const char *const roots[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup" };
-        _cleanup_free_ char *groups = NULL;
-        char *line, procs[PATH_MAX];
+        char procs[PATH_MAX];
 
-        if (read_file("/proc/self/cgroup", 65536, &groups, NULL) < 0)
+        for (size_t i = 0; i < ELEMENTSOF(roots); i++) {
+                snprintf(procs, sizeof(procs), "%s/cgroup.procs", roots[i]);
+                if (access(procs, F_OK) >= 0)
+                        return roots[i];
+        }
+        return NULL;
+}
+
+static int own_cgroup(char *ret, size_t size)
+{
+        _cleanup_free_ char *groups = NULL;
+        const char *root = cgroup_root();
+        char *line;
+
+        if (!root || read_file("/proc/self/cgroup", 65536, &groups, NULL) < 0)
                 return -ENOENT;
         line = startswith(groups, "0::") ? groups : strstr(groups, "\n0::");
         line = line ? strchr(line, '/') : NULL;
         if (!line)
                 return -ENOENT;
         line[strcspn(line, "\n")] = 0;
-        for (size_t i = 0; i < ELEMENTSOF(roots); i++) {
-                snprintf(procs, sizeof(procs), "%s/cgroup.procs", roots[i]);
-                if (access(procs, F_OK) < 0)
-                        continue;
-                snprintf(ret, size, "%s%s", roots[i], streq(line, "/") ? "" : line);
-                return 0;
-        }
-        return -ENOENT;
+        snprintf(ret, size, "%s%s", root, streq(line, "/") ? "" : line);
+        return 0;
 }
 
 int cgroup_make(const char *suffix, char *ret_path, size_t size)

@@ -33,7 +33,9 @@ int fixture_set_up_detached(void **state);
         if (!f)               \
                 skip()
 
-/* A new cgroup beside the caller's own, and a way into it; the caller removes. */
+/* Where the unified hierarchy is mounted; NULL: nowhere. */
+const char *cgroup_root(void);
+/* A new cgroup below the caller's own, and a way into it; the caller removes. */
 int cgroup_make(const char *suffix, char *ret_path, size_t size);
 int cgroup_join(const char *path);
 
