@@ -26,8 +26,9 @@ const char *test_warden, *test_resolver; /* paths of the two programs */
 static void make_rule(const char *text, EgressRule *ret)
 {
         AllowRule rule;
+        size_t offset = 0;
         Error *e = NULL;
-        int r = allow_rule_parse(text, &rule, NULL, &e);
+        int r = allow_rule_parse(text, &rule, &offset, &e);
 
         if (r < 0)
                 fail_msg("%s: %s", text, error_message(e, r));

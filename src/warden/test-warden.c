@@ -131,11 +131,585 @@ static void test_no_rule(void **state)
         box_done(&b);
 }
 
+/* What each attempt must come to. */
+
+typedef enum Outcome { RESET, ALERT, CLOSED } Outcome;
+
+typedef struct Denied {
+        const char *label;
+        const char *name, *address; /* one of them */
+        uint16_t port;
+        const void *sent;
+        size_t n_sent;
+        const char *hello; /* sent as a ClientHello */
+        Outcome outcome;
+        const char *reason, *proto, *dest_name, *dest_address, *asked, *priority;
+} Denied;
+
+static int meet_denial(const void *argument)
+{
+        const Denied *d = argument;
+        uint8_t bytes[1024], hello[1024];
+        size_t n = d->hello ? make_hello(d->hello, hello) : d->n_sent;
+        int fd = d->name ? connect_name(d->name, d->port) : connect_to(d->address, d->port);
+
+        if (fd < 0 && errno == ECONNRESET && d->outcome == RESET)
+                return 0;
+        CHECK(fd >= 0);
+        if (n > 0 && send(fd, d->hello ? hello : d->sent, n, MSG_NOSIGNAL) < 0)
+                CHECK(d->outcome == RESET && (errno == ECONNRESET || errno == EPIPE));
+        switch (d->outcome) {
+        case RESET:
+                CHECK(read_all(fd, bytes, 1) == -ECONNRESET);
+                break;
+        case ALERT:
+                CHECK(read_all(fd, bytes, sizeof(bytes)) == sizeof(tls_alert_access_denied));
+                CHECK(memcmp(bytes, tls_alert_access_denied, sizeof(tls_alert_access_denied)) == 0);
+                break;
+        case CLOSED:
+                CHECK(read_all(fd, bytes, 1) == 0);
+                break;
+        }
+        close(fd);
+        return 0;
+}
+
+#define TEXT(s) .sent = (s), .n_sent = sizeof(s) - 1
+
+static const char *const denied_rules[] = {
+        "tls " NAME_WORLD, "tls *.wild.example", "tcp " NAME_PRIVATE ":4001", "tcp " NAME_MIXED ":4999",
+        "tcp " NAME_METADATA ":4001", "tcp " NAME_HOST ":4001", "tcp " NAME_FAIL ":4001", "tcp " NAME_BROADCAST ":4001",
+        "tcp " NAME_WORLD ":4999", "tcp " NAME_WORLD ":4004", "tcp " HOST_IPV4 ":4001",
+        "tcp 128.0.0.0/1:4001", "tcp " WORLD_IPV4 ":4001", "tcp 203.0.113.5:4001",
+        "tcp 10.1.2.255:4001", NULL,
+};
+
+static const Denied denied[] = {
+        { "a literal address", .address = "1.2.3.4", .port = 443, .reason = "no-rule", .proto = "tcp",
+                        .dest_address = "1.2.3.4" },
+        { "the wrong port of a name", .name = NAME_WORLD, .port = 22, .reason = "port", .proto = "tcp",
+                        .dest_name = NAME_WORLD },
+        { "the wrong port of an address", .address = WORLD_IPV4, .port = 4000, .reason = "port", .proto = "tcp",
+                        .dest_address = WORLD_IPV4 },
+        { "an address that was never given out", .address = "198.19.255.254", .port = 443, .reason = "no-mapping",
+                        .proto = "tcp", .dest_address = "198.19.255.254" },
+        { "another name in the hello", .name = NAME_WORLD, .port = 443, .hello = "evil.example", .outcome = ALERT,
+                        .reason = "sni-mismatch", .proto = "tls", .dest_name = NAME_WORLD, .asked = "evil.example" },
+        { "another name under the wildcard", .name = "a.wild.example", .port = 443, .hello = "b.wild.example",
+                        .outcome = ALERT, .reason = "sni-mismatch", .proto = "tls", .dest_name = "a.wild.example",
+                        .asked = "b.wild.example" },
+        { "an address in the hello", .name = NAME_WORLD, .port = 443, .hello = "1.2.3.4", .outcome = ALERT,
+                        .reason = "sni-bad", .proto = "tls", .dest_name = NAME_WORLD },
+        { "no TLS", .name = NAME_WORLD, .port = 443, TEXT("SSH-2.0-OpenSSH_9\r\n"), .reason = "not-tls", .proto = "tls",
+                        .dest_name = NAME_WORLD },
+        { "a private address", .name = NAME_PRIVATE, .port = 4001, .reason = "addr-blocked", .proto = "tcp",
+                        .dest_name = NAME_PRIVATE, .dest_address = WORLD_PRIVATE_IPV4 },
+        { "metadata and a private address", .name = NAME_METADATA, .port = 4001, .reason = "metadata", .proto = "tcp",
+                        .dest_name = NAME_METADATA, .dest_address = "169.254.169.254", .priority = "4" },
+        { "the host's own address by name", .name = NAME_HOST, .port = 4001, .reason = "host-local", .proto = "tcp",
+                        .dest_name = NAME_HOST, .dest_address = HOST_IPV4 },
+        { "broadcast by name", .name = NAME_BROADCAST, .port = 4001, .reason = "addr-blocked", .proto = "tcp",
+                        .dest_name = NAME_BROADCAST, .dest_address = "93.184.216.255" },
+        { "broadcast of a private net by address", .address = "10.1.2.255", .port = 4001, .reason = "addr-blocked",
+                        .proto = "tcp", .dest_address = "10.1.2.255" },
+        { "a name that cannot be resolved", .name = NAME_FAIL, .port = 4001, .reason = "resolve-failed", .proto = "tcp",
+                        .dest_name = NAME_FAIL },
+        { "nobody there", .name = NAME_WORLD, .port = 4999, .reason = "connect-failed", .proto = "tcp",
+                        .dest_name = NAME_WORLD, .dest_address = WORLD_IPV4 },
+        { "private first, then nobody there", .name = NAME_MIXED, .port = 4999, .reason = "connect-failed", .proto = "tcp",
+                        .dest_name = NAME_MIXED, .dest_address = WORLD_IPV4 },
+        { "the host's own address by a rule", .address = HOST_IPV4, .port = 4001, .reason = "host-local", .proto = "tcp",
+                        .dest_address = HOST_IPV4 },
+        { "metadata in a rule's prefix", .address = "169.254.169.254", .port = 4001, .reason = "metadata", .proto = "tcp",
+                        .dest_address = "169.254.169.254", .priority = "4" },
+        { "class E by a rule", .address = "240.0.0.1", .port = 4001, .reason = "addr-blocked", .proto = "tcp",
+                        .dest_address = "240.0.0.1" },
+        { "no route", .address = "203.0.113.5", .port = 4001, .reason = "connect-failed", .proto = "tcp",
+                        .dest_address = "203.0.113.5" },
+};
+
+static void test_denied(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = denied_rules });
+        assert_int_equal(b.ready.error, 0);
+        for (size_t i = 0; i < ELEMENTSOF(denied); i++) {
+                const Denied *d = denied + i;
+                const char *r;
+
+                print_message("%s\n", d->label);
+                run_inside(f, meet_denial, d);
+                assert_int_equal(b.tally->denied, i + 1);
+                box_expect(&b, "egress-denied", i + 1);
+                r = box_record(&b, "egress-denied", i);
+                assert_field(r, "AGENTBOX_REASON", d->reason);
+                assert_field(r, "AGENTBOX_PROTO", d->proto);
+                assert_field(r, "AGENTBOX_COUNT", "1");
+                assert_field(r, "AGENTBOX_COMM", INSIDE_COMM);
+                assert_field(r, "PRIORITY", d->priority ?: "5");
+                if (d->dest_name)
+                        assert_field(r, "AGENTBOX_DEST_NAME", d->dest_name);
+                else
+                        assert_no_field(r, "AGENTBOX_DEST_NAME");
+                if (d->dest_address)
+                        assert_field(r, "AGENTBOX_DEST_ADDR", d->dest_address);
+                else
+                        assert_no_field(r, "AGENTBOX_DEST_ADDR");
+                if (d->asked)
+                        assert_field(r, "AGENTBOX_ASKED_NAME", d->asked);
+        }
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_count(&b, "egress-allowed"), 0);
+        assert_int_equal(b.tally->denied_on_record, ELEMENTSOF(denied));
+        assert_int_equal(b.tally->bytes_sent, 0);
+        box_done(&b);
+}
+
+/* ---- HTTP */
+
+#define GET "GET / HTTP/1.1\r\nHost: " NAME_WORLD "\r\n\r\n"
+#define GET_OTHER "GET /secret HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+
+static int talk_http(const void *argument)
+{
+        char back[256];
+        int fd = connect_name(NAME_WORLD, 80);
+
+        CHECK(fd >= 0);
+        for (unsigned i = 0; i < 2; i++) { /* kept alive */
+                CHECK(send(fd, GET, strlen(GET), 0) == (ssize_t) strlen(GET));
+                CHECK(read_all(fd, back, strlen(GET)) == (ssize_t) strlen(GET));
+                CHECK(memcmp(back, GET, strlen(GET)) == 0);
+        }
+        /* Another request on the same connection, for another host: not one byte of it is answered. */
+        CHECK(send(fd, GET_OTHER, strlen(GET_OTHER), 0) == (ssize_t) strlen(GET_OTHER));
+        CHECK(read_all(fd, back, sizeof(back)) == 0);
+        close(fd);
+        return 0;
+}
+
+static int talk_http_pipelined(const void *argument)
+{
+        char back[256];
+        int fd = connect_name(NAME_WORLD, 80);
+
+        CHECK(fd >= 0);
+        CHECK(send(fd, GET GET_OTHER, strlen(GET GET_OTHER), 0) == (ssize_t) strlen(GET GET_OTHER));
+        CHECK(read_all(fd, back, sizeof(back)) == (ssize_t) strlen(GET) && memcmp(back, GET, strlen(GET)) == 0);
+        close(fd);
+        return 0;
+}
+
+static int meet_400(const void *argument)
+{
+        char back[4096] = "";
+        int fd = connect_name(NAME_WORLD, 80);
+
+        CHECK(fd >= 0);
+        CHECK(send(fd, argument, strlen(argument), 0) == (ssize_t) strlen(argument));
+        CHECK(read_all(fd, back, sizeof(back) - 1) > 0);
+        CHECK(strncmp(back, "HTTP/1.1 400 ", 13) == 0);
+        close(fd);
+        return 0;
+}
+
+static void test_http(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("http " NAME_WORLD) });
+        run_inside(f, talk_http, NULL);
+        box_expect(&b, "egress-closed", 1);
+        box_expect(&b, "egress-denied", 1);
+        assert_field(box_record(&b, "egress-denied", 0), "AGENTBOX_REASON", "host-mismatch");
+        assert_field(box_record(&b, "egress-denied", 0), "AGENTBOX_ASKED_NAME", "evil.example");
+        assert_field(box_record(&b, "egress-closed", 0), "AGENTBOX_REASON", "refused");
+        assert_int_equal(b.tally->bytes_sent, 2 * strlen(GET));
+        run_inside(f, talk_http_pipelined, NULL);
+        box_expect(&b, "egress-denied", 2);
+        assert_int_equal(b.tally->bytes_sent, 3 * strlen(GET));
+        run_inside(f, meet_400, GET_OTHER);
+        run_inside(f, meet_400, "GET / HTTP/1.1\r\n\r\n");
+        box_expect(&b, "egress-denied", 4);
+        assert_field(box_record(&b, "egress-denied", 2), "AGENTBOX_REASON", "host-mismatch");
+        assert_field(box_record(&b, "egress-denied", 2), "AGENTBOX_PROTO", "http");
+        assert_field(box_record(&b, "egress-denied", 3), "AGENTBOX_REASON", "bad-request");
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_count(&b, "egress-allowed"), 2);
+        box_done(&b);
+}
+
+/* A rule of either kind at one port: the first byte decides. */
+static int talk_either(const void *argument)
+{
+        const char get[] = "GET / HTTP/1.1\r\nHost: " NAME_WORLD ":443\r\n\r\n";
+        char back[256];
+        int fd = connect_name(NAME_WORLD, 443);
+
+        CHECK(fd >= 0 && send(fd, get, strlen(get), 0) == (ssize_t) strlen(get));
+        CHECK(read_all(fd, back, strlen(get)) == (ssize_t) strlen(get));
+        close(fd);
+        return talk_tls(NAME_WORLD);
+}
+
+static void test_tls_or_http(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("tls " NAME_WORLD, "http " NAME_WORLD ":443") });
+        run_inside(f, talk_either, NULL);
+        box_expect(&b, "egress-allowed", 2);
+        assert_field(box_record(&b, "egress-allowed", 0), "AGENTBOX_RULE", "http " NAME_WORLD ":443");
+        assert_field(box_record(&b, "egress-allowed", 1), "AGENTBOX_RULE", "tls " NAME_WORLD);
+        assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+}
+
+/* ---- names and addresses that are allowed */
+
+typedef struct Sink {
+        const char *name, *address;
+        const char *dest_address;
+} Sink;
+
+static int talk_sink(const void *argument)
+{
+        const Sink *s = argument;
+        char back[32] = "";
+        int fd = s->name ? connect_name(s->name, PORT_SINK) : connect_to(s->address, PORT_SINK);
+
+        CHECK(fd >= 0 && send(fd, "12345", 5, 0) == 5 && shutdown(fd, SHUT_WR) == 0);
+        CHECK(read_all(fd, back, sizeof(back) - 1) == 1 && strcmp(back, "5") == 0);
+        close(fd);
+        return 0;
+}
+
+static void test_allowed_destinations(void **state)
+{
+        static const Sink sinks[] = {
+                { .name = NAME_WORLD, .dest_address = WORLD_IPV4 },
+                { .name = NAME_WORLD6, .dest_address = WORLD_IPV6 },
+                { .name = NAME_BOTH, .dest_address = WORLD_IPV4 },       /* the first does not answer */
+                { .name = NAME_MIXED, .dest_address = WORLD_IPV4 },      /* the first is private */
+                { .name = NAME_PRIVATE, .dest_address = WORLD_PRIVATE_IPV4 }, /* and that is allowed */
+                { .address = WORLD_PRIVATE_IPV4, .dest_address = WORLD_PRIVATE_IPV4 },
+                { .address = WORLD_IPV6, .dest_address = WORLD_IPV6 },
+        };
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f,
+                        &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001", "tcp " NAME_WORLD6 ":4001",
+                                                    "tcp " NAME_BOTH ":4001", "tcp " NAME_MIXED ":4001",
+                                                    "tcp " NAME_PRIVATE ":4001 private=allow", "tcp 10.0.0.0/8:4001",
+                                                    "tcp [" WORLD_IPV6 "]:4001") });
+        for (size_t i = 0; i < ELEMENTSOF(sinks); i++) {
+                run_inside(f, talk_sink, sinks + i);
+                box_expect(&b, "egress-closed", i + 1);
+                assert_field(box_record(&b, "egress-allowed", i), "AGENTBOX_DEST_ADDR", sinks[i].dest_address);
+                assert_field(box_record(&b, "egress-closed", i), "AGENTBOX_BYTES_SENT", "5");
+                assert_field(box_record(&b, "egress-closed", i), "AGENTBOX_BYTES_RECEIVED", "1");
+        }
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_count(&b, "egress-denied"), 0);
+        box_done(&b);
+}
+
+/* ---- DNS */
+
+static const uint8_t question_evil[] = "\x12\x34\x01\0\0\1\0\0\0\0\0\0\4evil\7example\0\0\1\0\1";
+#define N_EVIL (sizeof(question_evil) - 1)
+
+static int ask_udp(const void *argument)
+{
+        uint8_t answer[512];
+        Address a, from;
+        socklen_t n = make_address(argument, 53, &a), n_from = sizeof(from);
+        int fd = socket(a.any.sa_family, SOCK_DGRAM, 0);
+
+        CHECK(fd >= 0 && sendto(fd, question_evil, N_EVIL, 0, &a.any, n) == (ssize_t) N_EVIL);
+        CHECK(wait_readable(fd) == 0);
+        CHECK(recvfrom(fd, answer, sizeof(answer), 0, &from.any, &n_from) >= (ssize_t) N_EVIL);
+        CHECK((answer[3] & 15) == 3 && same_address(&a, &from)); /* NXDOMAIN, from where it was asked */
+        close(fd);
+        return 0;
+}
+
+static int ask_tcp(const void *argument)
+{
+        uint8_t message[2 + N_EVIL], answer[514];
+        int fd = connect_to(argument, 53);
+
+        CHECK(fd >= 0);
+        message[0] = 0;
+        message[1] = N_EVIL;
+        memcpy(message + 2, question_evil, N_EVIL);
+        for (unsigned i = 0; i < 2; i++) {
+                CHECK(send(fd, message, sizeof(message), 0) == sizeof(message));
+                CHECK(read_all(fd, answer, 2) == 2);
+                CHECK(read_all(fd, answer + 2, (size_t) answer[0] << 8 | answer[1]) >= (ssize_t) N_EVIL);
+                CHECK((answer[5] & 15) == 3);
+        }
+        close(fd);
+        return 0;
+}
+
+static int dns_nothing(const void *argument)
+{
+        char byte;
+        int fd = connect_to("8.8.8.8", 53);
+
+        CHECK(fd >= 0 && send(fd, "\0\0", 2, 0) == 2); /* a message without a byte */
+        CHECK(read_all(fd, &byte, 1) <= 0);
+        close(fd);
+        return 0;
+}
+
+static int dns_slow(const void *argument)
+{
+        char byte = 1;
+        int fd = connect_to("8.8.8.8", 53);
+
+        CHECK(fd >= 0);
+        for (unsigned i = 0; i < 9; i++) { /* a byte a second; it ends in five */
+                if (send(fd, &byte, 1, MSG_NOSIGNAL) != 1) {
+                        CHECK(i >= 4);
+                        close(fd);
+                        return 0;
+                }
+                poll(NULL, 0, 1000);
+        }
+        CHECK(false);
+}
+
+static void test_dns(void **state)
+{
+        static const char *const servers[] = { EGRESS_WARDEN_IPV4, "203.0.113.53", "169.254.169.254", "2001:db8::1",
+                "127.0.0.53" };
+        size_t n = 0;
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = NULL });
+        for (size_t i = 0; i < ELEMENTSOF(servers); i++) {
+                run_inside(f, ask_udp, servers[i]);
+                box_expect(&b, "egress-denied", ++n);
+                assert_field(box_record(&b, "egress-denied", n - 1), "AGENTBOX_DEST_ADDR", servers[i]);
+                assert_field(box_record(&b, "egress-denied", n - 1), "AGENTBOX_DEST_NAME", "evil.example");
+                assert_field(box_record(&b, "egress-denied", n - 1), "AGENTBOX_PROTO", "dns");
+                assert_field(box_record(&b, "egress-denied", n - 1), "AGENTBOX_REASON", "no-rule");
+        }
+        assert_field(box_record(&b, "egress-denied", 0), "AGENTBOX_COMM", INSIDE_COMM);
+        assert_string_equal(b.tally->top[0], "evil.example");
+        assert_int_equal(b.tally->n_top, 1);
+        for (size_t i = 0; i < 4; i++) { /* TCP to loopback stays inside */
+                run_inside(f, ask_tcp, servers[i]);
+                box_expect(&b, "egress-denied", n += 2);
+        }
+        run_inside(f, dns_nothing, NULL);
+        box_expect(&b, "egress-denied", ++n);
+        assert_field(box_record(&b, "egress-denied", n - 1), "AGENTBOX_REASON", "malformed");
+        run_inside(f, dns_slow, NULL);
+        box_expect(&b, "egress-denied", ++n);
+        assert_field(box_record(&b, "egress-denied", n - 1), "AGENTBOX_REASON", "timeout");
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(b.tally->denied, n);
+        box_done(&b);
+}
+
+/* ---- what the kernel refuses */
+
+static int send_datagrams(const void *argument)
+{
+        Address a;
+        socklen_t n = make_address("1.2.3.4", 443, &a);
+        int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+        for (unsigned i = 0; i < 3; i++)
+                CHECK(sendto(fd, "x", 1, 0, &a.any, n) == 1);
+        n = make_address("169.254.169.254", 80, &a);
+        CHECK(sendto(fd, "x", 1, 0, &a.any, n) == 1);
+        close(fd);
+        return 0;
+}
+
+static void test_refused_by_kernel(void **state)
+{
+        NEED_FIXTURE(f);
+        const char *r;
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = NULL });
+        run_inside(f, send_datagrams, NULL);
+        box_expect(&b, "egress-denied", 4);
+        r = box_record(&b, "egress-denied", 0);
+        assert_field(r, "AGENTBOX_PROTO", "udp");
+        assert_field(r, "AGENTBOX_DEST_ADDR", "1.2.3.4");
+        assert_field(r, "AGENTBOX_DEST_PORT", "443");
+        assert_field(r, "AGENTBOX_REASON", "no-rule");
+        assert_field(r, "AGENTBOX_COMM", INSIDE_COMM);
+        r = box_record(&b, "egress-denied", 3);
+        assert_field(r, "AGENTBOX_REASON", "metadata");
+        assert_field(r, "PRIORITY", "4");
+        assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+}
+
+/* ---- resolvers that fail */
+
+static int meet_resets(const void *argument)
+{
+        for (const char *const *name = argument; *name; name++) {
+                const Denied d = { .name = *name, .port = 4001, .outcome = RESET };
+
+                CHECK(meet_denial(&d) == 0);
+        }
+        return 0;
+}
+
+static void test_resolver_fails(void **state)
+{
+        static const char *const culprits[] = { NAME_SILENT, NAME_DEADLY, NAME_GARBAGE };
+        NEED_FIXTURE(f);
+
+        for (size_t i = 0; i < ELEMENTSOF(culprits); i++) {
+                char rule[64];
+                Box b;
+
+                snprintf(rule, sizeof(rule), "tcp %s:4001", culprits[i]);
+                box_start(&b, f, &(Options){ .rules = RULES(rule, "tcp " NAME_WORLD ":4001") });
+                run_inside(f, meet_resets, ((const char *const[]){ culprits[i], i > 0 ? NAME_WORLD : NULL, NULL }));
+                box_expect(&b, "egress-denied", i > 0 ? 2 : 1);
+                assert_field(box_record(&b, "egress-denied", 0), "AGENTBOX_REASON", "resolve-failed");
+                assert_int_equal(box_stop(&b), 0);
+                box_done(&b);
+        }
+}
+
+/* ---- the upstream proxy */
+
+static int talk_proxy(const void *argument)
+{
+        static const char want[] = "CONNECT " NAME_WORLD ":4001 HTTP/1.1";
+        char back[256];
+        int fd = connect_name(NAME_WORLD, 4001);
+
+        CHECK(fd >= 0);
+        CHECK(read_all(fd, back, strlen(want)) == (ssize_t) strlen(want) && memcmp(back, want, strlen(want)) == 0);
+        CHECK(send(fd, "echo", 4, 0) == 4 && read_all(fd, back, 4) == 4 && memcmp(back, "echo", 4) == 0);
+        close(fd);
+        fd = connect_to(WORLD_IPV6, 4001);
+        CHECK(fd >= 0);
+        CHECK(read_all(fd, back, 40) == 40 && memcmp(back, "CONNECT [" WORLD_IPV6 "]:4001", 8 + strlen(WORLD_IPV6) + 7) == 0);
+        close(fd);
+        return 0;
+}
+
+static void test_proxy(void **state)
+{
+        static const Denied cases[] = {
+                { .name = "refused.example", .port = 4001, .outcome = RESET },
+                { .address = HOST_IPV4, .port = 4001, .outcome = RESET },
+                { .address = "169.254.1.1", .port = 4001, .outcome = RESET },
+        };
+        NEED_FIXTURE(f);
+        const char *hosts[] = { WORLD_PRIVATE_IPV4, NAME_PRIVATE };
+        Box b;
+
+        for (size_t i = 0; i < ELEMENTSOF(hosts); i++) {
+                box_start(&b, f,
+                                &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001", "tcp [" WORLD_IPV6 "]:4001",
+                                                            "tcp refused.example:4001", "tcp " HOST_IPV4 ":4001",
+                                                            "tcp 169.0.0.0/8:4001"),
+                                                .proxy_host = hosts[i] });
+                assert_int_equal(b.ready.error, 0);
+                run_inside(f, talk_proxy, NULL);
+                box_expect(&b, "egress-allowed", 2);
+                assert_no_field(box_record(&b, "egress-allowed", 0), "AGENTBOX_DEST_ADDR");
+                for (size_t k = 0; k < ELEMENTSOF(cases); k++)
+                        run_inside(f, meet_denial, cases + k);
+                box_expect(&b, "egress-denied", 3);
+                assert_field(box_record(&b, "egress-denied", 0), "AGENTBOX_REASON", "proxy-failed");
+                assert_field(box_record(&b, "egress-denied", 1), "AGENTBOX_REASON", "host-local");
+                assert_field(box_record(&b, "egress-denied", 2), "AGENTBOX_REASON", "metadata");
+                assert_int_equal(box_stop(&b), 0);
+                box_done(&b);
+        }
+        box_start(&b, f, &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001"), .proxy_host = "169.254.169.254" });
+        run_inside(f, meet_denial, &(Denied){ .name = NAME_WORLD, .port = 4001, .outcome = RESET });
+        box_expect(&b, "egress-denied", 1);
+        assert_field(box_record(&b, "egress-denied", 0), "AGENTBOX_REASON", "metadata");
+        assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+}
+
+/* ---- what the broker learns */
+
+static void test_start(void **state)
+{
+        NEED_FIXTURE(f);
+        char message[64];
+        Box b;
+
+        box_start(&b, f, &(Options){ .watchdog_usec = 300000 });
+        assert_int_equal(b.ready.error, 0);
+        assert_string_equal(b.ready.stage, "");
+        assert_int_equal(b.hello.uid, 0);
+        assert_int_equal(b.hello.netns_inode != f->wall.netns_inode, true);
+        assert_int_equal(b.hello.canary_loopback, 0); /* no unit, no filter */
+        assert_int_equal(b.hello.canary_metadata, ECANCELED);
+        assert_true(b.hello.capabilities != 0);
+        for (unsigned i = 0; i < 3; i++) {
+                assert_int_equal(wait_readable(b.notify), 0);
+                assert_int_equal(recv(b.notify, message, sizeof(message), 0), strlen("WATCHDOG=1"));
+                assert_memory_equal(message, "WATCHDOG=1", strlen("WATCHDOG=1"));
+        }
+        /* The broker may go. */
+        close(b.channel);
+        b.channel = -1;
+        run_inside(f, meet_reset, "1.2.3.4");
+        box_expect(&b, "egress-denied", 1);
+        assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+}
+
+static void test_resolver_missing(void **state)
+{
+        static const char *const missing[] = { "/nonexistent", "/bin/true" };
+        NEED_FIXTURE(f);
+
+        for (size_t i = 0; i < ELEMENTSOF(missing); i++) {
+                int status;
+                Box b;
+
+                box_start(&b, f, &(Options){ .rules = RULES("tls " NAME_WORLD), .resolver = missing[i] });
+                assert_int_not_equal(b.ready.error, 0);
+                assert_int_equal(waitpid(b.pid, &status, 0), b.pid);
+                b.pid = 0;
+                assert_true(WIFEXITED(status) && WEXITSTATUS(status) != 0);
+                box_done(&b);
+        }
+}
+
 int main(int argc, char *argv[])
 {
         const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_start, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_resolver_missing, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_allowed_tls, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_no_rule, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_denied, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_http, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_tls_or_http, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_allowed_destinations, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_dns, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_refused_by_kernel, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_resolver_fails, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_proxy, fixture_set_up, fixture_tear_down),
         };
         int r;
 
