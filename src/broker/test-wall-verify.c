@@ -13,6 +13,7 @@
 #include "broker/bpf-call.h"
 #include "broker/loopback-filter.h"
 #include "broker/route-netlink.h"
+#include "broker/wall-probe.h"
 #include "broker/wall-programs.h"
 #include "test-wall-harness.h"
 
@@ -369,6 +370,32 @@ static void test_confine_in_company(void **state)
         assert_int_equal(status, 0);
 }
 
+/* ---- the probe: all of it, and nothing left of it */
+
+static int probe_in(const char *cgroup)
+{
+        if (cgroup_join(cgroup) < 0)
+                return 1;
+        if (wall_probe(NULL, NULL) != -EOPNOTSUPP)
+                return 2;
+        return wall_probe(cgroup_root(), NULL) < 0 ? 3 : 0;
+}
+
+static void test_probe(void **state)
+{
+        NEED_FIXTURE(f);
+        char cgroup[256];
+        int status, left = 0;
+
+        assert_int_equal(cgroup_make("probe", cgroup, sizeof(cgroup)), 0);
+        status = in_child(probe_in, cgroup);
+        for (size_t i = 0; i < WALL_PROGRAMS; i++)
+                left += count_attached(cgroup, wall_attach_type(i));
+        assert_int_equal(rmdir(cgroup), 0);
+        assert_int_equal(status, 0);
+        assert_int_equal(left, 0);
+}
+
 /* ---- sockets of one cgroup, used in another, for a third: with all their filters */
 
 static const struct bpf_insn nothing_passes[] = { SET(0, 0), END() };
@@ -537,6 +564,7 @@ int main(void)
                 TEST(test_another_interface),
                 TEST(test_confine_self),
                 TEST(test_confine_in_company),
+                TEST(test_probe),
                 TEST_DETACHED(test_filters_of_three),
         };
 
