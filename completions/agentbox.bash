@@ -61,12 +61,13 @@ _agentbox_run() {
 _agentbox_policy() {
         local cur=$1
         if ((COMP_CWORD == 2)); then
-                mapfile -t COMPREPLY < <(compgen -W "list show check explain diff indexes" -- "$cur")
+                mapfile -t COMPREPLY < <(compgen -W "list show check explain diff indexes learn" -- "$cur")
                 return
         fi
         case ${COMP_WORDS[2]} in
                 show | explain | diff) mapfile -t COMPREPLY < <(compgen -W "$(_agentbox_policies) --json --help" -- "$cur") ;;
                 check) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+                learn) mapfile -t COMPREPLY < <(compgen -W "$(_agentbox_runs) --drop-in --help" -- "$cur") ;;
         esac
 }
 

@@ -20,7 +20,7 @@ complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a wait -d 'Wai
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a kill -d 'End a run, or send it a signal'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a log -d 'Show the audit records'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a why -d 'Say what ended a run and what would allow more'
-complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a policy -d 'List, show, check, explain and compare policies'
+complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a policy -d 'List, show, check, explain, compare and learn policies'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a doctor -d 'Check what this host can enforce'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -l version -d 'Show the version'
 complete -c agentbox -l help -d 'Show help'
@@ -47,6 +47,8 @@ complete -c agentbox -n '__fish_seen_subcommand_from kill' -s s -l signal -x -a 
 complete -c agentbox -n '__fish_seen_subcommand_from log' -s f -l follow -d 'Go on with new records'
 complete -c agentbox -n '__fish_seen_subcommand_from log' -l denied -d 'Only what was denied'
 complete -c agentbox -n '__fish_seen_subcommand_from log' -l since -x -a 'today yesterday 1h 15min' -d 'From then on'
-complete -c agentbox -n '__fish_seen_subcommand_from policy' -a 'list show check explain diff indexes'
+complete -c agentbox -n '__fish_seen_subcommand_from policy' -a 'list show check explain diff indexes learn'
 complete -c agentbox -n '__fish_seen_subcommand_from policy; and __fish_seen_subcommand_from show explain diff' -a '(__agentbox_policies)'
 complete -c agentbox -n '__fish_seen_subcommand_from policy; and __fish_seen_subcommand_from check' -F
+complete -c agentbox -n '__fish_seen_subcommand_from policy; and __fish_seen_subcommand_from learn' -a '(__agentbox_runs)'
+complete -c agentbox -n '__fish_seen_subcommand_from policy; and __fish_seen_subcommand_from learn' -l drop-in -d 'As a file for a policy'

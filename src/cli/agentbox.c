@@ -36,7 +36,7 @@ static const Verb verbs[] = {
         { "log", verb_log, "show the audit records" },
         { "why", verb_why,
                         "say what was denied, killed or cut short, and which policy line would allow it" },
-        { "policy", verb_policy, "list, show, check, explain and compare policies" },
+        { "policy", verb_policy, "list, show, check, explain, compare and learn policies" },
         { "doctor", verb_doctor, "check what this host can enforce" },
 };
 

@@ -105,10 +105,20 @@ static const ReasonRow rows[] = {
 static const ReasonRow unknown_row = { "", NULL, 0, ADVICE_BROKEN, LINE_NONE, false, "refused",
         "The record says no more." };
 
-static const ReasonRow *find_row(const EgressGroup *g)
+/* Without a rule, an address of this host is refused before anybody asks whose it is. */
+static const char *reason_of(const EgressGroup *g, const AdviceContext *c)
 {
+        bool own = !g->name && g->address && strv_contains(c->own, g->address);
+
+        return own && g->reason && streq(g->reason, "no-rule") ? "host-local" : g->reason;
+}
+
+static const ReasonRow *find_row(const EgressGroup *g, const AdviceContext *c)
+{
+        const char *reason = reason_of(g, c);
+
         for (size_t i = 0; i < ELEMENTSOF(rows); i++)
-                if (g->reason && streq(rows[i].reason, g->reason) &&
+                if (reason && streq(rows[i].reason, reason) &&
                                 (!rows[i].proto || (g->proto && streq(rows[i].proto, g->proto))) &&
                                 (rows[i].port == 0 || rows[i].port == g->port))
                         return rows + i;
@@ -336,7 +346,7 @@ static bool is_allowed_now(const char *line, const Policy *policy)
 
 int egress_advise(const EgressGroup *g, const AdviceContext *c, Advice *ret)
 {
-        const ReasonRow *row = find_row(g);
+        const ReasonRow *row = find_row(g, c);
         _cleanup_advice_ Advice a = { .class = row->class, .fact = row->fact, .needs_human = row->needs_human };
         int r = make_line(g, row->line, c, &a.line);
 

@@ -100,6 +100,8 @@ static void test_ends(void **state)
                                   "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":"
                                   "\"4\",\"MESSAGE\":\"ptrace denied\""),
                                 "ptrace denied (7 times)\n    [Syscalls]\n    Allow=ptrace\n" },
+                { RECORD("syscall-denied", "\"AGENTBOX_SYSCALL\":\"mount\",\"MESSAGE\":\"mount denied\""),
+                                "mount denied\n    no policy can allow it" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -149,7 +151,7 @@ static void test_lines(void **state)
                 { TO_NAME("x.example", "tls", "addr-blocked", "443", RULE("tls x.example") ADDR("203.0.113.5")), NULL,
                                 "this host is not" },
                 { TO_NAME("x.example", "tls", "host-local", "443", RULE("tls x.example")), NULL, "this host" },
-                { TO_ADDRESS("203.0.113.5", "tcp", "no-rule", "22"), NULL, "No line can allow it" },
+                { TO_ADDRESS("203.0.113.5", "tcp", "no-rule", "22"), NULL, "address of this host itself" },
                 { TO_ADDRESS("240.0.0.1", "tcp", "no-rule", "22"), NULL, "No line can allow it" },
                 { TO_ADDRESS("198.18.1.1", "tcp", "no-mapping", "443"), NULL, "looked up in the run" },
                 { TO_NAME("x.example", "tls", "resolve-failed", "443"), NULL, "cannot resolve" },

@@ -21,11 +21,16 @@
 enum { EXIT_DIFFERENT = 1, EXIT_INVALID = 1 };
 
 typedef struct PolicyArgs {
-        bool json;
+        bool json, drop_in;
 } PolicyArgs;
 
 static const Option json_option[] = {
         { "json", 0, OPTION_SET, offsetof(PolicyArgs, json), NULL, "one JSON object a line" },
+};
+
+static const Option drop_in_option[] = {
+        { "drop-in", 0, OPTION_SET, offsetof(PolicyArgs, drop_in), NULL,
+                        "as a file for POLICY.policy.d, with what has to be decided as comments" },
 };
 
 /* Prints, and turns a stdout that takes no more into a failure. */
@@ -304,6 +309,11 @@ static int policy_indexes_verb(const PolicyArgs *args, char **argv)
         return finish(EXIT_SUCCESS);
 }
 
+static int policy_learn_verb(const PolicyArgs *args, char **argv)
+{
+        return policy_learn(argv, args->drop_in);
+}
+
 typedef struct SubVerb {
         Usage usage;
         int (*run)(const PolicyArgs *args, char **argv);
@@ -354,6 +364,16 @@ static const SubVerb sub_verbs[] = {
                                          "package-index.list in the directory of sets. A host with a private address "
                                          "takes\nprivate=allow behind its rule." },
                         .run = policy_indexes_verb },
+        { .usage = { .verb = "policy learn",
+                          .synopsis = "[--drop-in] RUN...",
+                          .description = "The lines that would have let these runs of one policy through, as a diff "
+                                         "against it: the\nnarrowest first, and marked where a person has to decide. "
+                                         "Nothing is changed.",
+                          .options = drop_in_option,
+                          .n_options = ELEMENTSOF(drop_in_option),
+                          .min = 1,
+                          .max = -1 },
+                        .run = policy_learn_verb },
 };
 
 static void policy_usage(FILE *f)

@@ -6,10 +6,14 @@
 #include "base/parse.h"
 #include "cli/audit.h"
 #include "cli/facts.h"
+#include "cli/limit-advice.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/why-egress.h"
 #include "cli/why.h"
+#include "policy/filter-compile.h"
+#include "policy/policy-keys.h"
+#include "policy/policy-value.h"
 #include "wire/record.h"
 
 /* Kinds of denials other than the network's. */
@@ -39,72 +43,24 @@ static void say(Buf *out, const char *before, const char *text, const char *afte
                 buf_printf(out, "%s%s%s", before, shown, after);
 }
 
-/* A limit that can end a run or keep it small, and the figure of the record that shows how far it came. */
-typedef struct LimitRow {
-        RunReason reason; /* _REASON_MAX: it ends nothing */
-        const char *key;
-        PolicyKey policy_key;
-        const char *figure; /* of run-ended, or NULL */
-        uint64_t unit;      /* what the suggestion is rounded up to */
-        char *(*format)(uint64_t);
-        const char *text;
-} LimitRow;
-
-static const LimitRow limits[] = {
-        { REASON_TIMEOUT, "Runtime", LIMITS_RUNTIME, "AGENTBOX_WALL_USEC", 1000000, format_usec,
-                        "Its time limit passed" },
-        { REASON_OOM, "Memory", LIMITS_MEMORY, "AGENTBOX_MEMORY_PEAK", 1 << 20, format_size,
-                        "Its memory limit was reached" },
-        { REASON_OUTPUT_LIMIT, "Output", LIMITS_OUTPUT, NULL, 1 << 20, format_size,
-                        "It wrote more than its output limit" },
-        { _REASON_MAX, "Tasks", LIMITS_TASKS, "AGENTBOX_TASKS_PEAK", 1, format_size,
-                        "It reached its task limit (fork fails with EAGAIN then)" },
-};
-
-static bool reached(uint64_t figure, uint64_t limit)
-{
-        return figure != UINT64_MAX && figure >= limit - limit / 10;
-}
-
-/* Twice of what was not enough; how much would be enough, nobody has seen. */
-static uint64_t suggestion(const LimitRow *row, uint64_t figure, uint64_t limit)
-{
-        uint64_t base = limit > 0 && (figure == UINT64_MAX || reached(figure, limit)) ? limit : figure;
-        uint64_t doubled;
-
-        if (base == UINT64_MAX || __builtin_mul_overflow(base, (uint64_t) 2, &doubled))
-                return 0;
-        return (doubled + row->unit - 1) / row->unit * row->unit;
-}
-
 static void explain_limit(const LimitRow *row, const json_t *ended, const Policy *policy, Buf *out)
 {
-        uint64_t figure = row->figure ? number(ended, row->figure) : UINT64_MAX;
-        uint64_t limit = policy ? policy_u64(policy, row->policy_key) : 0;
-        uint64_t v = suggestion(row, figure, limit);
-        _cleanup_free_ char *value = v > 0 ? row->format(v) : NULL;
-        const char *message = field(ended, "AGENTBOX_MESSAGE");
+        uint64_t limit = policy ? policy_u64(policy, row->key) : 0, v = limit_suggestion(row, ended, policy);
+        _cleanup_free_ char *value = v > 0 ? policy_value_format_u64(row->key, v) : NULL;
+        const char *message = field(ended, "AGENTBOX_MESSAGE"), *key = policy_keys[row->key].name;
 
         buf_printf(out, "%s", row->text);
         if (message)
                 say(out, ": ", message, "");
         if (!value)
-                buf_printf(out, ".\n  A greater [Limits] %s= would allow more.\n", row->key);
+                buf_printf(out, ".\n  A greater [Limits] %s= would allow more.\n", key);
         else if (limit > 0 && v <= limit)
                 buf_printf(out,
                                 ".\n  The policy allows it: the run was started with a tighter value. More "
                                 "is\n    --set Limits.%s=%s\n",
-                                row->key, value);
+                                key, value);
         else
-                buf_printf(out, ".\n  More would be allowed by\n    [Limits]\n    %s=%s\n", row->key, value);
-}
-
-static const LimitRow *limit_of_reason(RunReason reason)
-{
-        for (size_t i = 0; i < ELEMENTSOF(limits); i++)
-                if (limits[i].reason == reason)
-                        return limits + i;
-        return NULL;
+                buf_printf(out, ".\n  More would be allowed by\n    [Limits]\n    %s=%s\n", key, value);
 }
 
 /* Limits that end nothing but were reached; how many. */
@@ -112,16 +68,11 @@ static size_t explain_reached(const json_t *ended, const Policy *policy, Buf *ou
 {
         size_t n = 0;
 
-        for (size_t i = 0; i < ELEMENTSOF(limits); i++) {
-                uint64_t limit = policy ? policy_u64(policy, limits[i].policy_key) : 0;
-
-                if (limits[i].reason != _REASON_MAX || limit == 0 ||
-                                number(ended, limits[i].figure) == UINT64_MAX ||
-                                number(ended, limits[i].figure) < limit)
-                        continue;
-                explain_limit(limits + i, ended, policy, out);
-                n++;
-        }
+        for (size_t i = 0; i < n_limit_rows; i++)
+                if (limit_was_felt(limit_rows + i, ended, policy)) {
+                        explain_limit(limit_rows + i, ended, policy, out);
+                        n++;
+                }
         return n;
 }
 
@@ -169,22 +120,11 @@ static void explain_exit(const json_t *ended, size_t n_denied, size_t n_reached,
                 buf_printf(out, "It exited with status %llu by itself.\n", (unsigned long long) code);
 }
 
-/* The kernel's answer to a memory limit is SIGKILL; where PID 1 did not see why, the peak tells. */
-static const LimitRow *limit_that_ended(RunReason reason, const json_t *ended, const Policy *policy)
-{
-        uint64_t memory = policy ? policy_u64(policy, LIMITS_MEMORY) : 0;
-
-        if (reason == REASON_SIGNAL && number(ended, "AGENTBOX_SIGNAL") == SIGKILL && memory > 0 &&
-                        reached(number(ended, "AGENTBOX_MEMORY_PEAK"), memory))
-                reason = REASON_OOM;
-        return limit_of_reason(reason);
-}
-
 static void explain_end(const json_t *ended, const Policy *policy, size_t n_denied, Buf *out)
 {
         const char *name = field(ended, "AGENTBOX_REASON"), *text = field(ended, "AGENTBOX_MESSAGE");
         int reason = name ? run_reason_from_string(name) : -EINVAL;
-        const LimitRow *limit = reason >= 0 ? limit_that_ended((RunReason) reason, ended, policy) : NULL;
+        const LimitRow *limit = limit_that_ended(ended, policy);
         size_t n_reached;
 
         if (limit) {
@@ -229,8 +169,12 @@ static void explain_denial(const json_t *record, uint64_t count, Buf *out)
 
         say(out, "  ", field(record, "MESSAGE") ?: event, "");
         buf_printf(out, count > 1 ? " (%llu times)\n" : "\n", (unsigned long long) count);
-        if (streq(event, "syscall-denied") && syscall)
+        if (!streq(event, "syscall-denied") || !syscall)
+                return;
+        if (filter_name_known(syscall) && filter_name_allowable(syscall))
                 say(out, "    [Syscalls]\n    Allow=", syscall, "\n");
+        else
+                buf_printf(out, "    no policy can allow it: it opens a way around the sandbox\n");
 }
 
 static bool is_denial(const json_t *record)
