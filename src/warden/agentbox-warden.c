@@ -38,7 +38,7 @@
 #include "warden/warden.h"
 
 #define CHANNEL 0
-#define RESOLVER_PATCH_MSEC 5000
+#define RESOLVER_PATIENCE_MSEC 5000
 #define EVENTS_MAX 64
 /* Beside two a connection: the broker's, the loop's own, those of DNS over TCP, one in reserve. */
 #define OTHER_FDS 48u
@@ -73,17 +73,17 @@ static void events_ready(Warden *w, Source *s, uint32_t events)
         warden_read_events(w);
 }
 
-/* The journal has room again. */
-static void journal_ready(Warden *w, Source *s, uint32_t events)
+static void write_pending(Warden *w)
 {
         conn_retry_records(w);
         if (!w->waiting.first)
                 (void) records_flush(&w->records, w->now);
-        else if (records_unwritable(&w->records, w->now) && (events & (EPOLLHUP | EPOLLERR))) {
-                /* It will not come back by waiting for it: the tick tries again. */
-                watch_change(w, w->fds[WARDEN_FD_JOURNAL], 0, s);
-                w->journal_watched = true;
-        }
+}
+
+/* The journal has room again. */
+static void journal_ready(Warden *w, Source *s, uint32_t events)
+{
+        write_pending(w);
 }
 
 static void resolver_ready(Warden *w, Source *s, uint32_t events)
@@ -133,9 +133,7 @@ static void tick_expired(void *userdata, Timer *t)
 {
         Warden *w = userdata;
 
-        conn_retry_records(w);
-        if (!w->waiting.first)
-                (void) records_flush(&w->records, w->now);
+        write_pending(w);
         if (w->accept_paused && !w->stopping) {
                 w->accept_paused = false;
                 listeners_watch(w, true);
@@ -161,11 +159,14 @@ static bool is_pending(const Warden *w)
 /* After each turn: somebody may have begun to wait for the journal or for a second. */
 static void settle(Warden *w)
 {
-        bool blocked = w->records.journal.blocked_since != 0 && is_pending(w);
+        /* Where it is not there, waiting for it would be no waiting: then the tick alone tries again. */
+        bool watch = w->records.journal.blocked_since != 0 && !w->records.journal.gone && is_pending(w);
 
-        if (blocked != w->journal_watched) {
-                watch_change(w, w->fds[WARDEN_FD_JOURNAL], blocked ? EPOLLOUT : 0, &w->journal_source);
-                w->journal_watched = blocked;
+        if (watch && !w->journal_watched)
+                w->journal_watched = warden_watch(w, w->fds[WARDEN_FD_JOURNAL], EPOLLOUT, &w->journal_source) >= 0;
+        else if (!watch && w->journal_watched) {
+                (void) epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, w->fds[WARDEN_FD_JOURNAL], NULL);
+                w->journal_watched = false;
         }
         if (w->accept_paused)
                 listeners_watch(w, false);
@@ -278,8 +279,6 @@ static int open_sources(Warden *w)
         if (r >= 0)
                 r = warden_watch(w, w->fds[WARDEN_FD_EVENTS], EPOLLIN, &w->event_source);
         if (r >= 0)
-                r = warden_watch(w, w->fds[WARDEN_FD_JOURNAL], 0, &w->journal_source);
-        if (r >= 0)
                 r = warden_watch(w, w->signal_fd, EPOLLIN, &w->signal_source);
         if (r >= 0 && w->resolver.fd >= 0)
                 r = warden_watch(w, w->resolver.fd, EPOLLIN, &w->resolver_source);
@@ -346,7 +345,7 @@ static int stage_loop(Warden *w)
 
 static int stage_confine(Warden *w)
 {
-        int r = w->resolver.fd >= 0 ? resolver_wait(&w->resolver, RESOLVER_PATCH_MSEC) : 0;
+        int r = w->resolver.fd >= 0 ? resolver_wait(&w->resolver, RESOLVER_PATIENCE_MSEC) : 0;
 
         if (r >= 0)
                 r = warden_confine_files();

@@ -171,7 +171,8 @@ static int commit(Journal *j, uint64_t now)
         }
         if (j->blocked_since == 0)
                 j->blocked_since = now;
-        return errno == ENOBUFS || errno == ENOMEM ? -EAGAIN : -errno;
+        j->gone = errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM;
+        return j->gone ? -errno : -EAGAIN;
 }
 
 /* ---- the records */

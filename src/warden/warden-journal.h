@@ -50,6 +50,7 @@ typedef struct Journal {
         const WardenSpec *spec;
         Buf common, record;     /* the fields that all have; the one that is being written */
         uint64_t blocked_since; /* it takes nothing since then; 0: it does */
+        bool gone;              /* nobody is there to take it, rather than too slow a one */
 } Journal;
 int journal_open(Journal *j, const WardenSpec *spec, int fd);
 void journal_close(Journal *j);

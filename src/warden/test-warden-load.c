@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "base/macro.h"
+#include "test-warden-harness.h"
+
+/* Many at once, and a journal that does not keep up: the sums are exact whatever happens. */
+
+#define RULES(...) ((const char *const[]){ __VA_ARGS__, NULL })
+
+/* ---- floods */
+
+#define NAMES 1000
+
+static int ask_thousand(const void *argument)
+{
+        char name[128], address[INET6_ADDRSTRLEN];
+
+        for (unsigned i = 0; i < NAMES; i++) {
+                snprintf(name, sizeof(name), "x%04u%055u.evil.example", i, 0);
+                CHECK(ask_name(name, address) == -1);
+        }
+        return 0;
+}
+
+static void test_dns_tunnel(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = NULL });
+        run_inside(f, ask_thousand, NULL);
+        assert_int_equal(b.tally->denied, NAMES);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_denied(&b, NULL), NAMES);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_PROTO=dns\n"), NAMES);
+        assert_int_equal(b.tally->denied_on_record, NAMES);
+        /* Not one record each. */
+        assert_in_range(box_count(&b, "egress-denied"), 200, NAMES - 1);
+        box_done(&b);
+}
+
+#define CONNECTS 2000
+
+static int connect_many(const void *argument)
+{
+        Address a;
+        socklen_t n = make_address("1.2.3.4", 443, &a);
+        int fds[100];
+
+        for (unsigned i = 0; i < CONNECTS; i += 100) {
+                for (unsigned k = 0; k < 100; k++) {
+                        fds[k] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+                        CHECK(fds[k] >= 0);
+                        CHECK(connect(fds[k], &a.any, n) == 0 || errno == EINPROGRESS || errno == ECONNRESET);
+                }
+                for (unsigned k = 0; k < 100; k++) {
+                        char byte;
+
+                        CHECK(wait_readable(fds[k]) == 0 && recv(fds[k], &byte, 1, 0) < 0 && errno == ECONNRESET);
+                        close(fds[k]);
+                }
+        }
+        return 0;
+}
+
+static void test_denied_many(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = NULL });
+        run_inside(f, connect_many, NULL);
+        assert_int_equal(b.tally->denied, CONNECTS);
+        for (unsigned i = 0; i < 300 && b.tally->denied_on_record < CONNECTS; i++) { /* without being told to end */
+                box_read_records(&b);
+                poll(NULL, 0, 10);
+        }
+        assert_int_equal(b.tally->denied_on_record, CONNECTS);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_DEST_ADDR=1.2.3.4\n"), CONNECTS);
+        box_done(&b);
+}
+
+#define DATAGRAMS 100000
+
+static int send_many(const void *argument)
+{
+        int fd = socket(AF_INET, SOCK_DGRAM, 0);
+        Address a;
+        socklen_t n;
+
+        CHECK(fd >= 0);
+        for (unsigned i = 0; i < DATAGRAMS; i++) {
+                n = make_address("93.184.216.34", (uint16_t) (1000 + i % 1000), &a);
+                CHECK(sendto(fd, "x", 1, 0, &a.any, n) == 1);
+        }
+        return 0;
+}
+
+static void test_datagram_flood(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = NULL });
+        run_inside(f, send_many, NULL);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(b.tally->denied, DATAGRAMS);
+        assert_int_equal(b.tally->denied_on_record, DATAGRAMS);
+        assert_int_equal(box_denied(&b, NULL), DATAGRAMS);
+        box_done(&b);
+}
+
+/* ---- a run that has ended before the warden looked */
+
+static int connect_and_go(const void *argument)
+{
+        Address a;
+        socklen_t n = make_address("1.2.3.4", 443, &a);
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+        CHECK(fd >= 0 && (connect(fd, &a.any, n) == 0 || errno == EINPROGRESS));
+        n = make_address("8.8.8.8", 53, &a);
+        fd = socket(AF_INET, SOCK_DGRAM, 0);
+        CHECK(fd >= 0 && sendto(fd, "short", 5, 0, &a.any, n) == 5);
+        n = make_address("8.8.8.8", 443, &a);
+        CHECK(sendto(fd, "x", 1, 0, &a.any, n) == 1);
+        return 0;
+}
+
+static void test_late_reader(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = NULL });
+        kill(b.pid, SIGSTOP);
+        run_inside(f, connect_and_go, NULL);
+        kill(b.pid, SIGTERM);
+        kill(b.pid, SIGCONT);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_denied(&b, NULL), 3);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_PROTO=tcp\n"), 1);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_PROTO=udp\n"), 1);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_REASON=malformed\n"), 1);
+        box_done(&b);
+}
+
+/* ---- a journal that does not keep up */
+
+#define PARALLEL 40
+
+static int talk_parallel(const void *argument)
+{
+        int fds[PARALLEL];
+        char back[32] = "";
+
+        for (unsigned i = 0; i < PARALLEL; i++) {
+                fds[i] = connect_name(NAME_WORLD, PORT_SINK);
+                CHECK(fds[i] >= 0 && send(fds[i], "123", 3, 0) == 3 && shutdown(fds[i], SHUT_WR) == 0);
+        }
+        for (unsigned i = 0; i < PARALLEL; i++) {
+                CHECK(read_all(fds[i], back, sizeof(back)) == 1 && back[0] == '3');
+                close(fds[i]);
+        }
+        return 0;
+}
+
+/* Slow, but it reads: all are recorded, and all go through. */
+static void test_slow_journal(void **state)
+{
+        NEED_FIXTURE(f);
+        pid_t client;
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001"), .small_journal = true });
+        client = start_inside(f, talk_parallel, NULL);
+        for (unsigned i = 0; i < 300 && box_count(&b, "egress-closed") < PARALLEL; i++) {
+                poll(NULL, 0, 10);
+                box_read_records(&b);
+        }
+        finish_inside(client);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_count(&b, "egress-allowed"), PARALLEL);
+        assert_int_equal(box_count(&b, "egress-closed"), PARALLEL);
+        assert_int_equal(box_count(&b, "egress-denied"), 0);
+        box_done(&b);
+}
+
+static int meet_closed_journal(const void *argument)
+{
+        char back;
+
+        for (unsigned i = 0; i < 20; i++) {
+                int fd = connect_name(NAME_WORLD, PORT_SINK);
+
+                CHECK(fd >= 0 || errno == ECONNRESET);
+                if (fd < 0 || read_all(fd, &back, 1) == -ECONNRESET) {
+                        close(fd);
+                        return 0; /* what could not be recorded was not allowed */
+                }
+                close(fd);
+        }
+        CHECK(false);
+}
+
+static int talk_once(const void *argument)
+{
+        char back[4];
+        int fd = connect_name(NAME_WORLD, PORT_SINK);
+
+        CHECK(fd >= 0 && send(fd, "123", 3, 0) == 3 && shutdown(fd, SHUT_WR) == 0);
+        CHECK(read_all(fd, back, sizeof(back)) == 1);
+        close(fd);
+        return 0;
+}
+
+static int meet_many_resets(const void *argument)
+{
+        for (unsigned i = 0; i < 50; i++) {
+                char byte;
+                int fd = connect_to("1.2.3.4", 443);
+
+                CHECK(fd >= 0 || errno == ECONNRESET);
+                CHECK(fd < 0 || read_all(fd, &byte, 1) == -ECONNRESET);
+                if (fd >= 0)
+                        close(fd);
+        }
+        return 0;
+}
+
+/* Nobody reads it. What was denied meanwhile is written, to the last one, when it is read again. */
+static void test_stuck_journal(void **state)
+{
+        NEED_FIXTURE(f);
+        uint64_t denied;
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001"), .small_journal = true });
+        run_inside(f, meet_many_resets, NULL); /* full now */
+        run_inside(f, meet_closed_journal, NULL);
+        denied = b.tally->denied;
+        assert_true(denied > 50);
+        assert_int_equal(b.tally->allowed, 0);
+        assert_true(b.tally->denied_on_record < denied);
+        for (unsigned i = 0; i < 500 && b.tally->denied_on_record < denied; i++) {
+                box_read_records(&b);
+                poll(NULL, 0, 10);
+        }
+        assert_int_equal(b.tally->denied_on_record, denied);
+        run_inside(f, talk_once, NULL);
+        box_expect(&b, "egress-closed", 1);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_denied(&b, NULL), denied);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_REASON=no-journal\n"), denied - 50);
+        box_done(&b);
+}
+
+static uint64_t cpu_nsec(pid_t pid)
+{
+        _cleanup_free_ char *text = NULL;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%i/schedstat", (int) pid);
+        assert_int_equal(read_file(path, 4096, &text, NULL), 0);
+        return strtoull(text, NULL, 10);
+}
+
+/* Its socket is gone, for good. */
+static void test_no_journal(void **state)
+{
+        NEED_FIXTURE(f);
+        uint64_t used;
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001") });
+        run_inside(f, talk_once, NULL);
+        box_expect(&b, "egress-closed", 1);
+        close(b.journal);
+        b.journal = -1;
+        run_inside(f, meet_closed_journal, NULL);
+        assert_int_equal(b.tally->allowed, 1);
+        assert_int_equal(b.tally->denied, 1);
+        assert_int_equal(b.tally->denied_on_record, 0);
+        /* Waiting for it costs nothing. */
+        used = cpu_nsec(b.pid);
+        poll(NULL, 0, 1500);
+        assert_in_range(cpu_nsec(b.pid) - used, 0, 300000000);
+        assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+}
+
+/* Where what is allowed is not recorded, only denials need the journal, and both are counted. */
+static void test_quiet(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001"), .quiet = true });
+        run_inside(f, talk_once, NULL);
+        run_inside(f, meet_many_resets, NULL);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(b.tally->allowed, 1);
+        assert_int_equal(box_denied(&b, NULL), 50);
+        assert_int_equal(box_count(&b, "egress-allowed") + box_count(&b, "egress-closed"), 0);
+        box_done(&b);
+}
+
+int main(int argc, char *argv[])
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test_setup_teardown(test_dns_tunnel, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_denied_many, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_datagram_flood, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_late_reader, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_slow_journal, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_stuck_journal, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_no_journal, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_quiet, fixture_set_up, fixture_tear_down),
+        };
+        int r;
+
+        if (!world_make(argc, argv))
+                return 0;
+        r = cmocka_run_group_tests(tests, NULL, NULL);
+        world_done();
+        return r;
+}
