@@ -32,7 +32,7 @@ for server in ("192.0.2.53", "203.0.113.53", "2001:db8::53", "127.0.0.53", "192.
 def test_record_says_who_asked():
     policy()
     _, run = attempt("""
-open("/proc/self/comm", "w").write("one\\nwho asks")
+called("one\\nwho asks")
 say([os.getpid(), ask("evil.example", "AAAA")["rcode"]])
 """)
     r, = world.egress(run)
@@ -66,7 +66,8 @@ for qtype in ("TXT", "NULL", "MX", "SRV", "ANY", "HTTPS", "SVCB"):
     for name in ("github.com", "x.example.org"):
         a = ask(name, qtype); say([*briefly(a), len(a["authority"])])
 """)
-    assert all(g[:3] == NODATA for g in got), got
+    # The client hears that it was kept from it, but for what every client asks today before it asks for addresses.
+    assert [g[:3] for g in got] == [["NOERROR", 0, [15]]] * 10 + [NODATA] * 4 and all(g[3] == 1 for g in got), got
     assert denied(run) == {dns("github.com", "dns-type"): 5, dns("x.example.org", "dns-type"): 5}, denied(run)
 
 
@@ -200,29 +201,18 @@ say(briefly(ask("metadata.goog"))); say(briefly(ask("instance-data")))
     assert {k: v for k, v in denied(run).items() if k[1].startswith("metadata.google")} == {dns("metadata.google.internal", "metadata"): 2}, denied(run)
 
 
-def listen_unix(path):
-    """A service of the host."""
+def bind_unix(path):
+    """A socket of the host's. Nobody listens: the host's own programs, who ask it as well, must not wait."""
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
-    accepted = []
     s = socket.socket(socket.AF_UNIX)
     s.bind(path)
-    s.listen()
     at_end(pathlib.Path(path).unlink)
     at_end(s.close)
-    s.settimeout(0)
-
-    def who():
-        try:
-            accepted.append(s.accept())
-        except BlockingIOError:
-            pass
-        return accepted
-    return who
 
 
 def test_sockets_of_the_hosts_resolvers():
     policy()
-    nscd = listen_unix("/run/nscd/socket")
+    bind_unix("/run/nscd/socket")
     got, run = attempt("""
 for path in ("/run/systemd/resolve/io.systemd.Resolve", "/run/systemd/resolve/io.systemd.Resolve.Monitor", "/run/nscd/socket", "/var/run/nscd/socket",
              "/run/dbus/system_bus_socket", "/run/avahi-daemon/socket"):
@@ -235,7 +225,7 @@ say(subprocess.run(["getent", "hosts", "evil.example"]).returncode)
 say(subprocess.run(["getent", "hosts", "github.com"], stdout=subprocess.DEVNULL).returncode)
 say(name_to("evil.example"))
 """)
-    assert got[:6] == ["ENOENT"] * 6 and nscd() == [], got
+    assert got[:6] == ["ENOENT"] * 6, got
     assert got[6:8] == [2, 0], got
     # "Name or service not known", not "Temporary failure": nobody tries again
     assert got[8]["gaierror"] == socket.EAI_NONAME, got

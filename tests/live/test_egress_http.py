@@ -174,7 +174,7 @@ got, how = until_end(s); say([got.count(b"HTTP/1.1 200 OK"), how])
 """, json.dumps(requests + [last]), flows=[f"tcp {NET} 80"], asked=["example.net"])
     assert got == [[8, "EOF"], [8, "EOF"]], got
     assert [bytes(c.raw) for c in w.http.accepted] == ["".join(requests + [last]).encode()] * 2, w.http.raw()
-    assert denied(run) == {} and world.allowed(run) == {("http", "example.net:80", "http example.net:80"): 2}, (denied(run), world.allowed(run))
+    assert denied(run) == {} and world.allowed(run) == {("http", "example.net:80", "http example.net"): 2}, (denied(run), world.allowed(run))
 
 
 def test_tls_on_an_http_rule():

@@ -28,6 +28,7 @@ def test_public_addresses():
     # DNS over TCP: whoever was asked, the warden answers; it waits for a question.
     assert got[2][0] == "" and [g for i, g in enumerate(got) if i != 2] == [RESET] * 10, got
     reasons = denied(run)
+    assert reasons.pop(("dns", "8.8.8.8:53", "timeout")) == 1, reasons
     assert all(r == "no-rule" for _, _, r in reasons), reasons
     assert {n for _, n, _ in reasons} >= {"1.2.3.4:443", "1.2.3.4:1", "93.184.216.10:443", "2a0f:ff00::10:443"}, reasons
     assert sum(reasons.values()) == 10, reasons
@@ -36,7 +37,7 @@ def test_public_addresses():
 def test_one_record_an_attempt():
     policy()
     got, run = attempt("""
-open("/proc/self/comm", "w").write("dialler")
+called("dialler")
 say([talk("1.2.3.4", 443) for i in range(5)])
 """)
     assert got == [[RESET] * 5], got
@@ -156,7 +157,8 @@ for a in json.loads(sys.argv[1]):
 """, other.out)
     assert len(got) == 2 and holder.poll() is None, got
     assert got == [[False, RESET]] * 2, got
-    assert denied(run) and {r for _, _, r in denied(run)} == {"no-mapping"}, denied(run)
+    # Of IPv6 each run has a range of its own; to this one it is an address like any other.
+    assert sorted(r for _, _, r in denied(run)) == ["no-mapping", "no-rule"], denied(run)
 
 
 def test_wrong_port():

@@ -34,7 +34,7 @@ def test_datagrams_to_anything():
 s4, s6 = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 s4.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
 sent = 0
-for address in ("1.2.3.4", "10.0.0.5", "93.184.216.53", "192.0.2.77", "198.18.0.1", "240.0.0.1", "2a0f:ff00::1", "::ffff:1.2.3.4", "64:ff9b::1.2.3.4"):
+for address in ("1.2.3.4", "10.0.0.5", "93.184.216.53", "192.0.2.77", "198.18.0.1", "240.0.0.1", "0.1.2.3", "2a0f:ff00::1", "::ffff:1.2.3.4", "64:ff9b::1.2.3.4"):
     for port in (1, 123, 443, 5353, 65535):
         s = s6 if ":" in address else s4
         try:
@@ -44,9 +44,9 @@ for address in ("1.2.3.4", "10.0.0.5", "93.184.216.53", "192.0.2.77", "198.18.0.
 say(sent)
 """)
     # an IPv4-mapped address on an IPv6 socket is IPv4 as well
-    assert got == [45], got
+    assert got == [50], got
     total = denied(run)
-    assert sum(total.values()) == 45 and {p for p, _, _ in total} == {"udp"}, total
+    assert sum(total.values()) == 50 and {p for p, _, _ in total} == {"udp"}, total
 
 
 def test_udp_to_the_metadata_service():
@@ -164,8 +164,8 @@ def test_fast_open_and_multipath():
     """Data in the first packet, and TCP by another name: caught, and who did it is known."""
     policy()
     got, run = attempt("""
-open("/proc/self/comm", "w").write("fastopen")
-s = socket.socket(); s.settimeout(5)
+called("fastopen")
+s = socket.socket()  # no limit: that would make it a socket that does not wait
 try:
     s.sendto(b"data in the first packet", 0x20000000, ("1.2.3.4", 443)); say(until_end(s)[1])
 except OSError as e:
@@ -192,7 +192,7 @@ def test_a_process_that_is_gone_is_still_named():
     _, run = attempt("""
 pid = os.fork()
 if pid == 0:
-    open("/proc/self/comm", "w").write("shortlived")
+    called("shortlived")
     s = socket.socket(); s.setblocking(False); s.connect_ex(("1.2.3.4", 443)); os._exit(0)
 os.waitpid(pid, 0); time.sleep(0.3); say(0)
 """)
@@ -413,7 +413,12 @@ def test_sockets_that_the_caller_has_open():
     s = socket.create_connection((world.RULE4, 5432))
     at_end(s.close)
     os.set_inheritable(s.fileno(), True)
-    done = box.run_python("import os; print(sorted(os.readlink(f'/proc/self/fd/{n}').split(':')[0] for n in os.listdir('/proc/self/fd') if n not in '012'))",
-                          policy="egress", pass_fds=[s.fileno()])
-    expect(done)
-    assert "socket" not in done.out and w.tcp.raw() == b"", done
+    done = box.run_python("""
+import os
+for n in range(3, 1024):
+    try:
+        print(n, os.fstat(n))
+    except OSError:
+        pass
+""", policy="egress", pass_fds=[s.fileno()])
+    assert expect(done).out == "" and w.tcp.raw() == b"", done

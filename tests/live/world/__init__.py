@@ -34,7 +34,7 @@ RESOLV, RESOLV_BEFORE = "/etc/resolv.conf", "/etc/resolv.conf.before-the-world"
 
 HOST4, GATE4, DNS4 = "93.184.216.2", "93.184.216.1", "93.184.216.53"
 HOST6, GATE6 = "2a0f:ff00::2", "2a0f:ff00::1"
-GITHUB, GITHUB6, ORG, NET, SPARE, HOLE = "93.184.216.10", "2a0f:ff00::10", "93.184.216.20", "93.184.216.30", "93.184.216.40", "93.184.216.66"
+GITHUB, GITHUB6, ORG, NET, SPARE, HOLE = "93.184.216.10", "2a0f:ff00:1::10", "93.184.216.20", "93.184.216.30", "93.184.216.40", "93.184.216.66"
 RULE4 = "192.0.2.77"
 LOCAL = (DNS4, GITHUB, ORG, NET, SPARE, RULE4, GITHUB6)
 
@@ -110,8 +110,8 @@ link set eth0 up
 addr add {GATE4}/30 dev eth0
 addr add {GATE6}/64 dev eth0 nodad
 route add {HOLE}/32 dev eth0
-route add local 0.0.0.0/0 dev lo
-route add local ::/0 dev lo
+route add local 0.0.0.0/0 dev lo table main
+route add local ::/0 dev lo table main
 """ + "".join(f"addr add {a}/128 dev lo nodad\n" if ":" in a else f"addr add {a}/32 dev lo\n" for a in LOCAL))
     uplink_up()
 
@@ -289,6 +289,8 @@ def attempt(text, *args, flows=(), asked=(), **kw):
     with w.watch() as seen:
         said, done = inside(text, *args, **kw)
     left, names = seen.flows(), [n.lower() for n in w.dns.names()]
+    if asked:
+        left.discard(f"icmp {DNS4} 0")  # this machine's kernel, to an answer that came when nobody waited any more
     assert left == set(flows) | ({DNS} if asked else set()), (left, done)
     assert names == sorted(asked), (names, done)
     return said, done.run
