@@ -3,7 +3,8 @@
 #include "warden/address-gate.h"
 
 /* Which addresses the warden dials. An address is looked up in the table; if it is an IPv6 one that a translator, a tunnel
- * or the kernel itself turns into an IPv4 one, that is taken out and looked up as well, and the worse of the two counts. */
+ * or the kernel itself turns into an IPv4 one, that is taken out and looked up as well, and the worse of the two counts.
+ * IPv4-mapped ones are never dialled: the kernel would send to the IPv4 address, but look for a route of the other. */
 
 /* The IANA registries of IPv4 and IPv6 special-purpose addresses, by the document of each entry. What they call globally
  * reachable out of 192.0.0.0/24 and 2001::/23 (PCP, TURN, AMT, AS112, ORCHIDv2) is no place of a service and stays out. */
@@ -31,7 +32,6 @@ const AddressRow address_rows[] = {
 
         { AF_INET6, {}, 0, ADDRESS_NEVER, "RFC 4291: nothing but 2000::/3 is global unicast; ::, ::1, ff00::/8" },
         { AF_INET6, { 0x20 }, 3, ADDRESS_GLOBAL, "RFC 4291, RFC 3513: global unicast" },
-        { AF_INET6, { [10] = 0xff, 0xff }, 96, ADDRESS_GLOBAL, "RFC 4291: IPv4-mapped, the kernel dials IPv4" },
         { AF_INET6, { 0, 0x64, 0xff, 0x9b }, 96, ADDRESS_GLOBAL, "RFC 6052: NAT64" },
         { AF_INET6, { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, ADDRESS_NEVER,
                         "RFC 8215: NAT64 of a network's own, how is known to its operator alone (WardenSpec.nat64)" },
@@ -124,7 +124,7 @@ static AddressClass class_of(const EgressAddress *a)
         return class;
 }
 
-static AddressClass class_embedded(const EgressAddress *a, unsigned at, bool inverted)
+static EgressAddress take_out(const EgressAddress *a, unsigned at, bool inverted)
 {
         EgressAddress inner = { .family = AF_INET };
 
@@ -133,7 +133,7 @@ static AddressClass class_embedded(const EgressAddress *a, unsigned at, bool inv
                         at++;
                 inner.bytes[i] = (uint8_t) (a->bytes[at] ^ (inverted ? 0xff : 0));
         }
-        return class_of(&inner);
+        return inner;
 }
 
 static bool carries(const Embedding *e, const EgressAddress *a)
@@ -147,30 +147,41 @@ static bool carries(const Embedding *e, const EgressAddress *a)
         return bits_equal(interface, e->prefix, e->length);
 }
 
-static AddressClass class_by_nat64(const EgressAddress *a, const WardenSpec *spec)
+/* Of the operator's own prefix, wherever it lies: what is behind it alone counts. */
+static bool is_nat64(const EgressAddress *a, const WardenSpec *spec)
 {
-        unsigned at = spec->nat64_length / 8;
+        return spec->has_nat64 && a->family == AF_INET6 && bits_equal(a->bytes, spec->nat64, spec->nat64_length);
+}
 
-        /* RFC 6052, 2.2: byte 8 lies between and is zero; what a translator makes of others is its own affair. */
-        if (spec->nat64_length < 96 && a->bytes[8] != 0)
-                return ADDRESS_NEVER;
-        return class_embedded(a, at == 8 ? 9 : at, false);
+size_t address_carried(const EgressAddress *a, const WardenSpec *spec, EgressAddress ret[static EGRESS_CARRIED_MAX])
+{
+        size_t n = 0;
+
+        if (is_nat64(a, spec)) {
+                unsigned at = spec->nat64_length / 8;
+
+                ret[0] = take_out(a, at == 8 ? 9 : at, false);
+                return 1;
+        }
+        for (size_t i = 0; a->family == AF_INET6 && i < ELEMENTSOF(embeddings) && n < EGRESS_CARRIED_MAX; i++)
+                if (carries(embeddings + i, a))
+                        ret[n++] = take_out(a, embeddings[i].at, embeddings[i].inverted);
+        return n;
 }
 
 static AddressClass address_class(const EgressAddress *a, const WardenSpec *spec)
 {
-        AddressClass class = class_of(a), inner;
+        EgressAddress inner[EGRESS_CARRIED_MAX];
+        AddressClass class = class_of(a);
+        size_t n = address_carried(a, spec, inner);
 
-        if (a->family != AF_INET6 || class == ADDRESS_METADATA)
-                return class;
-        /* The operator's own prefix lies in any range; what is behind it alone counts. */
-        if (spec->has_nat64 && bits_equal(a->bytes, spec->nat64, spec->nat64_length))
-                return class_by_nat64(a, spec);
-        for (size_t i = 0; i < ELEMENTSOF(embeddings); i++) {
-                if (!carries(embeddings + i, a))
-                        continue;
-                inner = class_embedded(a, embeddings[i].at, embeddings[i].inverted);
-                class = MAX2(class, inner);
+        /* RFC 6052, 2.2: byte 8 is zero; what a translator makes of others is its own affair. */
+        if (is_nat64(a, spec) && class != ADDRESS_METADATA)
+                class = spec->nat64_length < 96 && a->bytes[8] != 0 ? ADDRESS_NEVER : ADDRESS_GLOBAL;
+        for (size_t i = 0; i < n; i++) {
+                AddressClass c = class_of(inner + i);
+
+                class = MAX2(class, c);
         }
         return class;
 }

@@ -46,8 +46,12 @@ bool metadata_host_name(const char *name);
 /* address-gate.c. EGRESS_OK, EGRESS_METADATA or EGRESS_ADDR_BLOCKED. private_allowed: the rule names the address itself
  * or says private=allow: then private and shared ranges (10/8, 172.16/12, 192.168/16, 100.64/10, fc00::/7, and
  * benchmarking, documentation and the like) pass; loopback, link-local, multicast, broadcast, unspecified and metadata
- * never do. Whether it is one of this host's own addresses the caller asks of the kernel (EGRESS_HOST_LOCAL). */
+ * never do, nor does an IPv4-mapped one. Whether it is one of this host's own addresses the caller asks of the kernel
+ * (EGRESS_HOST_LOCAL), and of each address that it carries as well. */
 EgressReason address_gate(const EgressAddress *a, bool private_allowed, const WardenSpec *spec);
+/* The IPv4 addresses that a translator (NAT64), a tunnel or the kernel may make of this one; how many there are. */
+#define EGRESS_CARRIED_MAX 6u
+size_t address_carried(const EgressAddress *a, const WardenSpec *spec, EgressAddress ret[static EGRESS_CARRIED_MAX]);
 
 typedef struct Decider Decider;
 /* spec stays the caller's and must outlive it. */

@@ -212,7 +212,7 @@ static void expect_embedded(const char *base, const unsigned at[static 4], bool 
 
 static void test_embedded(void **state)
 {
-        expect_embedded("::ffff:0:0", AT(12, 13, 14, 15), false, ADDRESS_GLOBAL, &plain);
+        expect_embedded("::ffff:0:0", AT(12, 13, 14, 15), false, ADDRESS_NEVER, &plain);
         expect_embedded("::", AT(12, 13, 14, 15), false, ADDRESS_NEVER, &plain);
         expect_embedded("::ffff:0:0:0", AT(12, 13, 14, 15), false, ADDRESS_NEVER, &plain);
         expect_embedded("64:ff9b::", AT(12, 13, 14, 15), false, ADDRESS_GLOBAL, &plain);
@@ -275,6 +275,36 @@ static void test_nat64(void **state)
                 /* The well-known one still counts, too. */
                 expect_embedded("64:ff9b::", AT(12, 13, 14, 15), false, ADDRESS_GLOBAL, &spec);
         }
+}
+
+static void expect_carried(const char *text, const WardenSpec *spec, size_t n, const char *inner)
+{
+        EgressAddress a = parse(text), want = parse(inner), got[EGRESS_CARRIED_MAX];
+
+        assert_int_equal(address_carried(&a, spec, got), n);
+        for (size_t i = 0; i < n; i++)
+                if (memcmp(got + i, &want, sizeof(want)) == 0)
+                        return;
+        assert_int_equal(n, 0);
+}
+
+/* What the caller has to ask the kernel about, too. */
+static void test_carried(void **state)
+{
+        WardenSpec spec = { .has_nat64 = true, .nat64 = { 0x2a, 0, 0x14, 0x50, 0, 0x64 }, .nat64_length = 64 };
+
+        expect_carried("8.8.4.4", &plain, 0, "::");
+        expect_carried("2a00:1450::1", &plain, 0, "::");
+        expect_carried("2a00:1450:64::808:404", &plain, 0, "::");
+        expect_carried("2a00:1450:64::8:804:400:0", &spec, 1, "8.8.4.4");
+        expect_carried("64:ff9b::808:404", &spec, 1, "8.8.4.4");
+        expect_carried("::ffff:8.8.4.4", &plain, 1, "8.8.4.4");
+        expect_carried("2002:808:404::1", &plain, 1, "8.8.4.4");
+        expect_carried("2001:0:808:404:0:0:f7f7:fbfb", &plain, 2, "8.8.4.4");
+        expect_carried("2001:0:909:909:0:0:f7f7:fbfb", &plain, 2, "8.8.4.4");
+        expect_carried("2a00:1450::200:5efe:808:404", &plain, 1, "8.8.4.4");
+        /* As many at once as there can be: four lengths, and an interface of ISATAP. */
+        expect_carried("64:ff9b:1:0:200:5efe:808:404", &plain, 5, "8.8.4.4");
 }
 
 static void test_unmapped(void **state)
@@ -404,6 +434,7 @@ int main(void)
                 cmocka_unit_test(test_ipv4_all),
                 cmocka_unit_test(test_embedded),
                 cmocka_unit_test(test_nat64),
+                cmocka_unit_test(test_carried),
                 cmocka_unit_test(test_unmapped),
                 cmocka_unit_test(test_same_addresses),
                 cmocka_unit_test(test_same_embeddings),

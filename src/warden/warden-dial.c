@@ -26,6 +26,18 @@ void dial_end(Conn *c)
 
 /* ---- one address after the other */
 
+/* Neither it nor an IPv4 address that it would become on the way is this host's own. */
+static EgressReason check_route(Warden *w, const EgressAddress *a)
+{
+        EgressAddress inner[EGRESS_CARRIED_MAX];
+        size_t n = address_carried(a, &w->spec, inner);
+
+        for (size_t i = 0; i < n; i++)
+                if (router_check(&w->router, inner + i) == EGRESS_HOST_LOCAL)
+                        return EGRESS_HOST_LOCAL;
+        return router_check(&w->router, a);
+}
+
 static EgressReason judge(Warden *w, const Conn *c, const EgressAddress *a)
 {
         EgressReason reason;
@@ -34,7 +46,7 @@ static EgressReason judge(Warden *w, const Conn *c, const EgressAddress *a)
         if (has_proxy(w))
                 return metadata_address(a, &w->spec) ? EGRESS_METADATA : EGRESS_OK;
         reason = address_gate(a, !c->decision.name || c->rule->private_allow, &w->spec);
-        return reason != EGRESS_OK ? reason : router_check(&w->router, a);
+        return reason != EGRESS_OK ? reason : check_route(w, a);
 }
 
 /* Of several reasons the one that the operator should hear of. */
@@ -259,7 +271,7 @@ void dial_begin(Warden *w, Conn *c)
                 /* The proxy is told an address: it is judged here, for nobody else would. */
                 reason = address_gate(&dest, true, &w->spec);
                 if (reason == EGRESS_OK)
-                        reason = router_check(&w->router, &dest);
+                        reason = check_route(w, &dest);
                 if (reason != EGRESS_OK && reason != EGRESS_CONNECT_FAILED) {
                         conn_deny(w, c, reason);
                         return;
