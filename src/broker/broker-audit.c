@@ -124,6 +124,7 @@ int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail
         add_field(&f, "AGENTBOX_COMMAND", detail->command);
         if (!detail->result) /* which has a reason of its own */
                 add_field(&f, "AGENTBOX_REASON", detail->reason);
+        add_field(&f, "AGENTBOX_PROTO", detail->proto);
         add_field(&f, "AGENTBOX_DEST_NAME", detail->dest_name);
         if (detail->count > 0)
                 add_u64(&f, "AGENTBOX_COUNT", detail->count);

@@ -37,7 +37,7 @@ typedef struct AuditDetail {
         const char *reason;      /* AGENTBOX_REASON */
         char *const *verified;   /* AGENTBOX_VERIFIED, with spaces between */
         char *const *broken;     /* AGENTBOX_BROKEN, one a line */
-        const char *dest_name;   /* AGENTBOX_DEST_NAME */
+        const char *proto, *dest_name; /* AGENTBOX_PROTO, AGENTBOX_DEST_NAME */
         uint64_t count;          /* AGENTBOX_COUNT; 0: left out */
         const RunResult *result; /* each field of the record */
 } AuditDetail;

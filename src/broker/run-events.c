@@ -238,6 +238,9 @@ static void on_job_removed(void *userdata, const char *unit, const char *result)
         r->was_up = true;
         if (unit_status_is_over(&r->status))
                 on_over(r);
+        else if (r->phase == RUN_STARTING && (streq(result, "canceled") || streq(result, "dependency")) &&
+                        run_warden_suspect(r))
+                return;
         else if (r->phase == RUN_STARTING && !streq(result, "done"))
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED,
                                 "PID 1's start of the run's unit ended with \"%s\"", result);

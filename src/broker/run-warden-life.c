@@ -49,6 +49,8 @@ char *run_warden_death(const Run *r)
                 k = asprintf(&text, "it exited with status %i", s->exec_main_status);
         else if (s->exec_main_code == CLD_KILLED || s->exec_main_code == CLD_DUMPED)
                 k = asprintf(&text, "it was killed by signal %i", s->exec_main_status);
+        else if (s->result && !streq(s->result, "success"))
+                k = asprintf(&text, "PID 1 calls it \"%s\"", s->result);
         else
                 k = asprintf(&text, "nobody saw how");
         return k < 0 ? NULL : text;
@@ -114,6 +116,9 @@ static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error
         w->check_slot = sd_bus_slot_unref(w->check_slot);
         if (!w->is_over && !sd_bus_message_is_method_error(m, NULL) && unit_status_read_reply(&w->status, m) >= 0)
                 on_status(r);
+        /* r has been refused by now, if that was it. */
+        if (w->is_suspect && r->phase == RUN_STARTING)
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 did not start the run's unit");
         return 0;
 }
 
@@ -126,6 +131,16 @@ void run_warden_on_removed(Run *r)
                 return;
         if (broker_unit_get_all(r->manager->pid1.bus, w->unit, on_checked, r, &w->check_slot) < 0)
                 on_over(r);
+}
+
+bool run_warden_suspect(Run *r)
+{
+        RunWarden *w = r->warden;
+
+        if (!w || w->is_over)
+                return false;
+        w->was_up = w->is_suspect = true;
+        return w->check_slot || broker_unit_get_all(r->manager->pid1.bus, w->unit, on_checked, r, &w->check_slot) >= 0;
 }
 
 static int ask_now(Run *r)
@@ -234,7 +249,7 @@ static void write_lost(Run *r, uint64_t n)
                 message = NULL;
         (void) audit_write(AUDIT_EGRESS_DENIED, &subject,
                         &(AuditDetail){ .message = message ?: "Egress denied", .reason = "warden-lost",
-                                        .dest_name = "*", .count = n });
+                                        .proto = "*", .dest_name = "*", .count = n });
 }
 
 void run_warden_count(Run *r)

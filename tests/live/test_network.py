@@ -16,13 +16,15 @@ def connect(address, port, family=socket.AF_INET, kind=socket.SOCK_STREAM):
         s.connect((address, port))
         if kind == socket.SOCK_DGRAM:
             s.send(b'x'); import time; time.sleep(0.1); s.send(b'x')
+        else:
+            s.recv(1)  # the warden accepts, and then resets
         return 'CONNECTED'
     except socket.timeout:
         return 'TIMEOUT'
     except OSError as e:
         return errno.errorcode.get(e.errno, str(e.errno))
 """
-PUBLIC = [("1.1.1.1", 443), ("8.8.8.8", 53), ("192.0.2.77", 5432), ("10.0.0.1", 80), ("169.254.169.254", 80)]
+PUBLIC = [("1.1.1.1", 443), ("8.8.8.8", 853), ("192.0.2.77", 5432), ("10.0.0.1", 80), ("169.254.169.254", 80)]
 
 
 def listener(address, port, family=socket.AF_INET):
@@ -61,7 +63,7 @@ def tries(targets, **kw):
 
 def test_default_refuses_everything_at_once():
     got = tries(PUBLIC + [("2606:4700::1111", 443), ("fd00:ec2::254", 80)])
-    assert set(got) <= {"ECONNREFUSED"}, got
+    assert set(got) <= {"ECONNRESET"}, got
 
 
 def test_offline_reaches_nothing():

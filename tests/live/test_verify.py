@@ -37,8 +37,8 @@ LOOSENING = [
     ("RestrictNamespaces=no", "Namespaces|seccomp"),
     ("KeyringMode=shared", "eyring"),
     ("Environment=LD_PRELOAD=/x", "nvironment"),
-    ("ExecStartPre=/bin/true", "ExecStartPre"),
-    ("ExecStartPost=+/bin/true", "ExecStartPost"),
+    ("ExecStartPre=/bin/true", "ExecStartPre|warden"),  # both units get it, and the warden has nothing like it in its root
+    ("ExecStartPost=+/bin/true", "ExecStartPost|warden"),
     ("ExecStopPost=+/bin/true", "ExecStopPost"),
     ("ExecStart=\nExecStart=/bin/sh", None),
     ("User=root\nDynamicUser=no", None),
@@ -61,6 +61,57 @@ LOOSENING = [
 ]
 
 
+# The same for the unit of a run's warden, which has the drop-ins of all our units and its own.
+WARDEN_LOOSENING = [
+    ("NoNewPrivileges=no\nRestrictSUIDSGID=no\nLockPersonality=no", None),
+    ("MemoryMax=infinity", "emory"),
+    ("MemorySwapMax=infinity", "wap"),
+    ("TasksMax=infinity", "asks"),
+    ("LimitNOFILE=524288", "NOFILE"),
+    ("LimitFSIZE=infinity", "FSIZE"),
+    ("LimitCORE=infinity", "CORE"),
+    ("CapabilityBoundingSet=CAP_NET_RAW", "apabilit|CapBnd"),
+    ("AmbientCapabilities=CAP_NET_RAW\nCapabilityBoundingSet=CAP_NET_RAW", "apabilit"),
+    ("SupplementaryGroups=adm", "roup"),
+    ("BindPaths=/root", "/root|Bind|mount"),
+    ("BindReadOnlyPaths=/root", "/root|Bind|mount"),
+    ("ReadWritePaths=/usr", "ReadWrite|mount"),
+    ("TemporaryFileSystem=/opt", "/opt|Temporary|mount"),
+    ("InaccessiblePaths=", "Inaccessible|/tmp"),
+    ("PrivateDevices=no\nDevicePolicy=auto", "evice"),
+    ("ProtectProc=default", "roc"),
+    ("PrivateNetwork=yes", "network|PrivateNetwork"),
+    ("NetworkNamespacePath=/proc/1/ns/net", "NetworkNamespacePath"),
+    ("PrivateUsers=yes", "user namespace"),
+    ("SystemCallFilter=\nSystemCallFilter=~@mount", "SystemCall|seccomp"),
+    ("SystemCallFilter=ptrace", "SystemCall|seccomp"),
+    ("RestrictAddressFamilies=\nRestrictAddressFamilies=~AF_PACKET", "AddressFamilies"),
+    ("RestrictNamespaces=no", "Namespaces"),
+    ("MemoryDenyWriteExecute=no", "WriteExecute"),
+    ("IPAddressAllow=127.0.0.0/8", "IPAddressAllow|127"),
+    ("IPAddressAllow=169.254.169.254", "IPAddressAllow|169"),
+    ("IPAddressDeny=", "IPAddressDeny|127"),
+    ("Environment=LD_PRELOAD=/x", "nvironment"),
+    ("ExecStartPre=/bin/true", None),
+    ("ExecStopPost=+/bin/true", "ExecStopPost"),
+    ("ExecStart=\nExecStart=/bin/sh", None),
+    ("User=root\nDynamicUser=no", None),
+    ("RootDirectory=/", None),
+    ("NotifyAccess=all", "NotifyAccess"),
+    ("WatchdogSec=0", "Watchdog"),
+    ("Restart=always", "Restart"),
+    ("RemainAfterExit=yes", "RemainAfterExit"),
+    ("KillMode=process", "KillMode"),
+    ("OOMPolicy=continue", "OOM"),
+    ("LogRateLimitIntervalSec=30s\nLogRateLimitBurst=5", "LogRateLimit"),
+    ("LogNamespace=other", None),
+    ("Slice=system.slice", None),
+    ("TimeoutStopSec=infinity", "TimeoutStop"),
+    ("StandardOutput=journal", "StandardOutput"),
+    ("Delegate=yes", "elegate"),
+]
+
+
 def loosened_runs():
     """(drop-in, what agentbox did) for each."""
     for text, word in LOOSENING:
@@ -80,6 +131,47 @@ def test_each_loosening_dropin_is_refused():
 
 
 test_each_loosening_dropin_is_refused.seconds = 300
+
+
+def test_each_loosening_dropin_for_the_warden_is_refused():
+    from box import at_end, sh, write_file
+    at_end(sh, ["systemctl", "daemon-reload"])
+    wrong = []
+    for text, word in WARDEN_LOOSENING:
+        write_file("/run/systemd/system/agentbox-warden-.service.d/50-host.conf", f"[Service]\n{text}\n")
+        sh(["systemctl", "daemon-reload"])
+        done = run("/bin/sh", "-c", "echo untrusted-code-ran")
+        refused = done.status == 125 and b"untrusted-code-ran" not in done.stdout
+        named = "warden" in done.err and (word is None or any(w in done.err for w in word.split("|")))
+        if not refused or not named:
+            wrong.append(f"{text!r}: status {done.status}, {done.stderr[:300]!r}, {done.stdout!r}")
+    assert not wrong, "\n".join(wrong)
+
+
+test_each_loosening_dropin_for_the_warden_is_refused.seconds = 300
+
+
+def test_a_unit_setting_that_lets_the_warden_stay_is_refused():
+    from box import at_end, sh, write_file
+    at_end(sh, ["systemctl", "daemon-reload"])
+    for text in ("StopWhenUnneeded=no", "RefuseManualStop=yes", "OnFailure=other.service", "JoinsNamespaceOf=dbus.service"):
+        write_file("/run/systemd/system/agentbox-warden-.service.d/50-host.conf", f"[Unit]\n{text}\n")
+        sh(["systemctl", "daemon-reload"])
+        done = run("/bin/echo", "untrusted-code-ran")
+        assert done.status == 125 and b"untrusted-code-ran" not in done.stdout and "warden" in done.err, (text, done)
+
+
+def test_a_slice_that_opens_the_warden_is_refused():
+    from box import at_end, sh, write_file
+    for name in ("agentbox-warden.slice", "agentbox.slice"):
+        at_end(sh, "systemctl daemon-reload; systemctl stop agentbox-warden.slice agentbox.slice")
+        path = f"/run/systemd/system/{name}.d/50-host.conf"
+        write_file(path, "[Slice]\nIPAddressAllow=169.254.169.254\n")
+        sh("systemctl daemon-reload")
+        done = run("/bin/echo", "untrusted-code-ran")
+        assert done.status == 125 and b"untrusted-code-ran" not in done.stdout and name in done.err, (name, done)
+        write_file(path, "")
+        sh("systemctl daemon-reload")
 
 
 def test_a_loosening_dropin_for_scope_of_addresses():
