@@ -52,7 +52,7 @@ const size_t n_address_rows = ELEMENTSOF(address_rows);
 typedef struct Embedding {
         uint8_t prefix[16];
         uint8_t length;   /* of prefix */
-        uint8_t at;       /* the first of its four bytes; byte 8 is left out where they lie around it (RFC 6052, 2.2) */
+        uint8_t at;       /* its first byte; byte 8 is left out (RFC 6052, 2.2) */
         bool inverted;
         bool interface;   /* prefix and length are of the last 64 bits; the two bits that say "universal" and "group"
                              do not count */
@@ -65,7 +65,7 @@ static const Embedding embeddings[] = {
         { { 0, 0x64, 0xff, 0x9b }, 96, 12 },           /* RFC 6052: NAT64 */
         { { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, 6 },      /* RFC 8215: a prefix of 48 bits, */
         { { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, 7 },      /* of 56, */
-        { { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, 9 },      /* of 64, */
+        { { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, 8 },      /* of 64, */
         { { 0, 0x64, 0xff, 0x9b, 0, 1 }, 48, 12 },     /* of 96 */
         { { 0x20, 0x02 }, 16, 2 },                     /* RFC 3056: 6to4 */
         { { 0x20, 0x01, 0, 0 }, 32, 4 },               /* RFC 4380: Teredo, its server */
@@ -129,7 +129,7 @@ static EgressAddress take_out(const EgressAddress *a, unsigned at, bool inverted
         EgressAddress inner = { .family = AF_INET };
 
         for (unsigned i = 0; i < 4; i++, at++) {
-                if (at == 8 && i > 0)
+                if (at == 8)
                         at++;
                 inner.bytes[i] = (uint8_t) (a->bytes[at] ^ (inverted ? 0xff : 0));
         }
@@ -158,9 +158,7 @@ size_t address_carried(const EgressAddress *a, const WardenSpec *spec, EgressAdd
         size_t n = 0;
 
         if (is_nat64(a, spec)) {
-                unsigned at = spec->nat64_length / 8;
-
-                ret[0] = take_out(a, at == 8 ? 9 : at, false);
+                ret[0] = take_out(a, spec->nat64_length / 8, false);
                 return 1;
         }
         for (size_t i = 0; a->family == AF_INET6 && i < ELEMENTSOF(embeddings) && n < EGRESS_CARRIED_MAX; i++)
@@ -177,7 +175,7 @@ static AddressClass address_class(const EgressAddress *a, const WardenSpec *spec
 
         /* RFC 6052, 2.2: byte 8 is zero; what a translator makes of others is its own affair. */
         if (is_nat64(a, spec) && class != ADDRESS_METADATA)
-                class = spec->nat64_length < 96 && a->bytes[8] != 0 ? ADDRESS_NEVER : ADDRESS_GLOBAL;
+                class = a->bytes[8] != 0 ? ADDRESS_NEVER : ADDRESS_GLOBAL;
         for (size_t i = 0; i < n; i++) {
                 AddressClass c = class_of(inner + i);
 
