@@ -9,7 +9,8 @@
  * descriptors    0: the channel to the warden, a SOCK_SEQPACKET socket; 1, 2: the warden's. No other
  * system calls   what getaddrinfo() needs: files of /etc and /usr, sockets to name servers
  * trusts         the kernel and the host's configuration; the names in so far as it checks them again
- * must           ask for the absolute name only (no search list); answer each request, at most once
+ * environment    none is heeded; it sets what the C library's resolver is to heed
+ * must           ask for the name as it is, never for one out of a search list; answer each request, at most once
  * must not       heed an answer's address: the warden judges each; log a name; outlive the warden
  *
  * Each of a few threads takes a request from the socket, resolves and answers: the socket's queue is the only one. All end
@@ -56,13 +57,11 @@ static void resolve(const ResolveRequest *q, ResolveAnswer *ret)
                 .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG
         };
         struct addrinfo *list = NULL;
-        char absolute[RESOLVE_NAME_MAX + 2];
 
         *ret = (ResolveAnswer){ .id = q->id };
         if (!q->name[0] || now_usec() >= q->deadline)
                 return;
-        snprintf(absolute, sizeof(absolute), "%s.", q->name);
-        if (getaddrinfo(absolute, NULL, &hints, &list) != 0)
+        if (getaddrinfo(q->name, NULL, &hints, &list) != 0)
                 return;
         for (const struct addrinfo *i = list; i && ret->n < RESOLVE_ADDRESSES_MAX; i = i->ai_next)
                 ret->n += take_address(i->ai_addr, ret->addresses + ret->n);
@@ -102,6 +101,16 @@ static bool is_channel(int fd)
                getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) == 0 && type == SOCK_SEQPACKET;
 }
 
+/* A search list with nothing but the root in it, so that a name is asked for as it is. (With a dot at its end it would be, too,
+ * but /etc/hosts would not have it.) And no more time than the warden has. */
+static int set_resolver_options(void)
+{
+        return clearenv() != 0 || setenv("LOCALDOMAIN", ".", true) < 0 ||
+                                       setenv("RES_OPTIONS", "timeout:2 attempts:2", true) < 0
+                               ? -1
+                               : 0;
+}
+
 int main(void)
 {
         pthread_attr_t attributes;
@@ -110,7 +119,7 @@ int main(void)
                 fputs("agentbox-resolver: started by agentbox-warden, not by hand\n", stderr);
                 return EXIT_FAILURE;
         }
-        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || pthread_attr_init(&attributes) != 0 ||
+        if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || set_resolver_options() < 0 || pthread_attr_init(&attributes) != 0 ||
                         pthread_attr_setstacksize(&attributes, STACK_SIZE) != 0)
                 return EXIT_FAILURE;
         for (unsigned i = 1; i < THREADS; i++) {

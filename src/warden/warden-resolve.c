@@ -11,15 +11,10 @@
 
 #define CHANNEL 0 /* of the resolver */
 
-static char *const environment[] = {
-        (char *) "RES_OPTIONS=timeout:2 attempts:2", /* the warden waits for five seconds */
-        NULL,
-};
-
 /* The rest of the descriptors are closed by execve(). */
 _noreturn_ static void become_resolver(int channel, const char *path)
 {
-        char *const argv[] = { (char *) "agentbox-resolver", NULL };
+        char *const argv[] = { (char *) "agentbox-resolver", NULL }, *const environment[] = { NULL };
         const sigset_t none = {};
 
         if (dup2(channel, CHANNEL) >= 0 && sigprocmask(SIG_SETMASK, &none, NULL) >= 0)

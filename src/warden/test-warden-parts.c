@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "base/macro.h"
+#include "warden/warden-address.h"
+#include "warden/warden-confine.h"
+#include "warden/warden-events.h"
+#include "warden/warden-records.h"
+#include "warden/warden-route.h"
+#include "warden/warden-timer.h"
+
+/* ---- timers */
+
+typedef struct Clock {
+        Timers timers;
+        Timer a, b;
+        unsigned n_a, n_b;
+        bool again;
+        uint64_t now;
+} Clock;
+
+static void a_expired(void *userdata, Timer *t)
+{
+        Clock *c = userdata;
+
+        c->n_a++;
+        if (c->again)
+                timer_set(&c->timers, t, TIMER_TICK, c->now);
+}
+
+static void b_expired(void *userdata, Timer *t)
+{
+        ((Clock *) userdata)->n_b++;
+}
+
+static void clock_run(Clock *c, uint64_t now)
+{
+        c->now = now;
+        timers_run(&c->timers, now, c);
+}
+
+static void test_timers(void **state)
+{
+        Clock c = { .a.expired = a_expired, .b.expired = b_expired };
+
+        timers_init(&c.timers);
+        assert_true(timers_next(&c.timers) == UINT64_MAX);
+        timer_set(&c.timers, &c.a, TIMER_TICK, 0);
+        timer_set(&c.timers, &c.b, TIMER_DNS, 0);
+        assert_true(timers_next(&c.timers) == USEC_PER_SEC);
+        clock_run(&c, USEC_PER_SEC - 1);
+        assert_int_equal(c.n_a, 0);
+        clock_run(&c, USEC_PER_SEC);
+        assert_int_equal(c.n_a, 1);
+        assert_int_equal(c.n_b, 0);
+        assert_true(timers_next(&c.timers) == 5 * USEC_PER_SEC);
+        /* Set anew, it begins anew, in another queue as well. */
+        timer_set(&c.timers, &c.b, TIMER_HEAD, USEC_PER_SEC);
+        assert_true(timers_next(&c.timers) == 11 * USEC_PER_SEC);
+        timer_clear(&c.b);
+        timer_clear(&c.b);
+        assert_true(timers_next(&c.timers) == UINT64_MAX);
+        /* One that sets itself does not hold up the loop. */
+        c.again = true;
+        timer_set(&c.timers, &c.a, TIMER_TICK, 0);
+        clock_run(&c, 100 * USEC_PER_SEC);
+        assert_int_equal(c.n_a, 2);
+        assert_true(timers_next(&c.timers) == 101 * USEC_PER_SEC);
+        /* In a queue the first is the first that is due. */
+        timer_clear(&c.a);
+        timer_set(&c.timers, &c.b, TIMER_TICK, 1000);
+        timer_set(&c.timers, &c.a, TIMER_TICK, 2000);
+        assert_true(timers_next(&c.timers) == USEC_PER_SEC + 1000);
+        clock_run(&c, USEC_PER_SEC + 1500);
+        assert_int_equal(c.n_b, 1);
+        assert_int_equal(c.n_a, 2);
+        timer_clear(&c.a);
+}
+
+/* ---- the ring buffer, without a kernel */
+
+#define RING_SIZE 4096u
+
+typedef struct FakeRing {
+        _Atomic uint64_t consumer, producer;
+        _Alignas(8) uint8_t data[2 * RING_SIZE];
+        Ring ring;
+} FakeRing;
+
+static void fake_init(FakeRing *f)
+{
+        memset(f, 0, sizeof(*f));
+        f->ring = (Ring){ .consumer = &f->consumer, .producer = &f->producer, .data = f->data, .size = RING_SIZE };
+}
+
+/* Both copies, as the kernel maps them. */
+static void fake_put(FakeRing *f, uint32_t flags, const void *p, uint32_t n)
+{
+        uint8_t record[512] = {};
+        size_t at = f->producer % RING_SIZE, size = (n + 8 + 7) & ~(size_t) 7;
+        uint32_t header = n | flags;
+
+        memcpy(record, &header, sizeof(header));
+        memcpy(record + 8, p, n);
+        for (size_t i = 0; i < size; i++)
+                f->data[(at + i) % RING_SIZE] = f->data[RING_SIZE + (at + i) % RING_SIZE] = record[i];
+        f->producer += size;
+}
+
+static void test_ring(void **state)
+{
+        static FakeRing f;
+        EgressEvent e = { .kind = EGRESS_EVENT_DENIED }, got;
+        char odd[100] = "";
+
+        fake_init(&f);
+        assert_false(ring_next(&f.ring, ring_end(&f.ring), &got));
+        /* Round and round, records of another size and given-up ones among them. */
+        for (uint32_t i = 0; i < 1000; i++) {
+                e.tgid = i;
+                if (i % 3 == 0)
+                        fake_put(&f, 0, odd, 1 + i % 63);
+                if (i % 5 == 0)
+                        fake_put(&f, UINT32_C(1) << 30, &e, sizeof(e));
+                fake_put(&f, 0, &e, sizeof(e));
+                assert_true(ring_next(&f.ring, ring_end(&f.ring), &got));
+                assert_int_equal(got.tgid, i);
+                assert_false(ring_next(&f.ring, ring_end(&f.ring), &got));
+                assert_true(f.consumer == f.producer);
+        }
+        /* One that is being written holds up those behind it, until it is. */
+        fake_put(&f, UINT32_C(1) << 31, &e, sizeof(e));
+        e.tgid = 7;
+        fake_put(&f, 0, &e, sizeof(e));
+        assert_false(ring_next(&f.ring, ring_end(&f.ring), &got));
+        assert_true(f.consumer == f.producer - 144);
+        memcpy(f.data + f.consumer % RING_SIZE, &(uint32_t){ sizeof(e) }, 4);
+        assert_true(ring_next(&f.ring, ring_end(&f.ring), &got));
+        assert_true(ring_next(&f.ring, ring_end(&f.ring), &got));
+        assert_int_equal(got.tgid, 7);
+        /* Reading ends where it was to end. */
+        fake_put(&f, 0, &e, sizeof(e));
+        assert_false(ring_next(&f.ring, f.consumer, &got));
+        assert_true(ring_next(&f.ring, ring_end(&f.ring), &got));
+        /* A length that cannot be is not followed. */
+        memcpy(f.data + f.producer % RING_SIZE, &(uint32_t){ 0x3fffffff }, 4);
+        f.producer += 72;
+        assert_false(ring_next(&f.ring, ring_end(&f.ring), &got));
+        assert_true(f.consumer == f.producer);
+}
+
+/* ---- who */
+
+static EgressEvent event(uint16_t source_port, const char *dest, uint16_t dest_port, uint32_t tgid)
+{
+        EgressEvent e = { .kind = EGRESS_EVENT_CONNECT,
+                .protocol = IPPROTO_TCP,
+                .source_port = source_port,
+                .dest_port = dest_port,
+                .tgid = tgid,
+                .comm = "abcdefghijklmnop" };
+        EgressAddress a;
+
+        assert_true(address_parse(dest, &a));
+        e.family = a.family;
+        memcpy(e.dest, a.bytes, 16);
+        return e;
+}
+
+static void test_who(void **state)
+{
+        WhoTable *t = calloc(1, sizeof(*t));
+        EgressAddress a, b;
+        EgressEvent e = event(1000, "1.2.3.4", 443, 42);
+
+        assert_non_null(t);
+        assert_true(address_parse("1.2.3.4", &a) && address_parse("1.2.3.5", &b));
+        who_add(t, &e);
+        assert_int_equal(who_find(t, IPPROTO_TCP, 1001, &a, 443, false).tgid, 0);
+        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &a, 444, false).tgid, 0);
+        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &b, 443, false).tgid, 0);
+        assert_int_equal(who_find(t, IPPROTO_UDP, 1000, &a, 443, false).tgid, 0);
+        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &a, 443, false).tgid, 42);
+        /* The same again, by another. */
+        e.tgid = 43;
+        who_add(t, &e);
+        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &a, 443, true).tgid, 43);
+        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &a, 443, true).tgid, 0);
+        /* However many there are, a new one is found, and never another's. */
+        for (uint32_t i = 1; i < 60000; i++) {
+                Who w;
+
+                e = event((uint16_t) i, "2001:db8::1", 443, i);
+                who_add(t, &e);
+                assert_true(address_parse("2001:db8::1", &a));
+                assert_int_equal(who_find(t, IPPROTO_TCP, (uint16_t) i, &a, 443, false).tgid, i);
+                w = who_find(t, IPPROTO_TCP, (uint16_t) (i / 2), &a, 443, false);
+                assert_true(w.tgid == 0 || w.tgid == i / 2);
+        }
+        free(t);
+}
+
+/* ---- addresses and routes */
+
+static void test_addresses(void **state)
+{
+        static const char *const good[] = { "1.2.3.4", "::", "2001:db8::1", "::ffff:1.2.3.4", "255.255.255.255" };
+        static const char *const bad[] = { "", "1.2.3", "1.2.3.4.5", "0x7f.1", "fe80::1%lo", "1.2.3.4 ", "host" };
+
+        for (size_t i = 0; i < ELEMENTSOF(good); i++) {
+                struct sockaddr_storage sa;
+                EgressAddress a, b;
+                uint16_t port;
+
+                assert_true(address_parse(good[i], &a));
+                assert_int_equal(address_to_sockaddr(&a, 4711, &sa),
+                                a.family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6));
+                assert_true(address_from_sockaddr(&sa, &b, &port));
+                assert_int_equal(port, 4711);
+                assert_memory_equal(&a, &b, sizeof(a));
+        }
+        for (size_t i = 0; i < ELEMENTSOF(bad); i++) {
+                EgressAddress a;
+
+                assert_false(address_parse(bad[i], &a));
+        }
+        assert_false(address_from_sockaddr(&(struct sockaddr_storage){ .ss_family = AF_UNIX }, &(EgressAddress){}, &(uint16_t){ 0 }));
+}
+
+static void test_routes(void **state)
+{
+        static const struct {
+                const char *address;
+                EgressReason reason;
+        } cases[] = {
+                { "127.0.0.1", EGRESS_HOST_LOCAL },
+                { "127.9.9.9", EGRESS_HOST_LOCAL },
+                { "224.0.0.1", EGRESS_ADDR_BLOCKED },
+                { "255.255.255.255", EGRESS_ADDR_BLOCKED },
+        };
+        Router r;
+
+        assert_int_equal(router_open(&r), 0);
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                EgressReason reason;
+                EgressAddress a;
+
+                assert_true(address_parse(cases[i].address, &a));
+                reason = router_check(&r, &a);
+                /* Multicast and broadcast have no route where no interface is up. */
+                assert_true(reason == cases[i].reason ||
+                                (cases[i].reason == EGRESS_ADDR_BLOCKED && reason == EGRESS_CONNECT_FAILED));
+        }
+        close(r.fd);
+}
+
+/* ---- records */
+
+typedef struct Book {
+        Records records;
+        EgressTally tally;
+        WardenSpec spec;
+        int pair[2];
+        unsigned n;
+        uint64_t sum;
+        char last[4096];
+} Book;
+
+static void book_open(Book *b)
+{
+        *b = (Book){ .spec = { .run = (char *) "run",
+                                     .policy = (char *) "policy",
+                                     .digest = (char *) "digest",
+                                     .unit = (char *) "unit",
+                                     .invocation_id = (char *) "id",
+                                     .record_allowed = true } };
+        assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, b->pair), 0);
+        assert_int_equal(records_open(&b->records, &b->spec, &b->tally, b->pair[1], 99), 0);
+}
+
+static void book_read(Book *b)
+{
+        ssize_t n;
+
+        while ((n = recv(b->pair[0], b->last, sizeof(b->last) - 1, 0)) > 0) {
+                const char *count;
+
+                b->last[n] = 0;
+                count = strstr(b->last, "\nAGENTBOX_COUNT=");
+                b->n++;
+                b->sum += count ? strtoull(count + 16, NULL, 10) : 0;
+        }
+}
+
+static void book_close(Book *b)
+{
+        records_close(&b->records);
+        close(b->pair[0]);
+        close(b->pair[1]);
+}
+
+static Attempt attempt(const char *name, uint16_t port)
+{
+        return (Attempt){ .proto = PROTO_TCP, .name = name, .port = port, .who = { .tgid = 5, .comm = "x\n\x01y" } };
+}
+
+static void test_records_one_by_one(void **state)
+{
+        static Book b;
+        Attempt a = attempt("a.example", 443);
+
+        book_open(&b);
+        records_denied(&b.records, &a, EGRESS_NO_RULE, 1, 1000);
+        book_read(&b);
+        assert_int_equal(b.n, 1);
+        assert_non_null(strstr(b.last, "\nMESSAGE=Run run: x\\x0a\\x01y[5]: a.example:443 (tcp) denied: no rule names it\n"));
+        assert_non_null(strstr(b.last, "\nAGENTBOX_COMM=x\\x0a\\x01y\n"));
+        assert_non_null(strstr(b.last, "\nAGENTBOX_COUNT=1\n"));
+        assert_false(records_pending(&b.records));
+        assert_string_equal(b.tally.top[0], "a.example:443");
+        book_close(&b);
+}
+
+static void test_records_many(void **state)
+{
+        static Book b;
+        const unsigned many = 5000;
+        char name[64];
+
+        book_open(&b);
+        for (unsigned i = 0; i < many; i++) {
+                Attempt a = attempt(name, (uint16_t) (i % 1000));
+
+                snprintf(name, sizeof(name), "n%u.example", i % 777);
+                records_denied(&b.records, &a, i % 2 ? EGRESS_NO_RULE : EGRESS_PORT, 1, 1000);
+                book_read(&b);
+        }
+        assert_int_equal(b.n, 200); /* the burst */
+        assert_int_equal(b.tally.denied, many);
+        assert_int_equal(b.tally.denied_on_record, 200);
+        assert_true(records_pending(&b.records));
+        while (records_flush(&b.records, 2000) == -EAGAIN)
+                book_read(&b);
+        book_read(&b);
+        assert_int_equal(b.sum, many);
+        assert_int_equal(b.tally.denied_on_record, many);
+        /* As many as there is room for, and one a reason for the rest. */
+        assert_int_equal(b.n, 200 + COALESCED_MAX + 2);
+        assert_false(records_pending(&b.records));
+        /* A second later a hundred more have a record each. */
+        for (unsigned i = 0; i < 101; i++) {
+                Attempt a = attempt("z.example", 1);
+
+                records_denied(&b.records, &a, EGRESS_NO_RULE, 1, 1000 + USEC_PER_SEC);
+                book_read(&b);
+        }
+        assert_int_equal(b.n, 200 + COALESCED_MAX + 2 + 100);
+        assert_true(records_pending(&b.records));
+        book_close(&b);
+}
+
+/* What differs between those in one record is not said of all of them. */
+static void test_records_merged(void **state)
+{
+        static Book b;
+        Attempt a = attempt("a.example", 443), other = a;
+
+        book_open(&b);
+        b.records.tokens = 0;
+        other.who.tgid = 6;
+        for (unsigned i = 0; i < 3; i++)
+                records_denied(&b.records, &a, EGRESS_NO_RULE, 1, 0);
+        assert_int_equal(records_flush(&b.records, 0), 0);
+        book_read(&b);
+        assert_int_equal(b.n, 1);
+        assert_non_null(strstr(b.last, "\nAGENTBOX_PID=5\n"));
+        assert_non_null(strstr(b.last, "denied 3 times: "));
+        records_denied(&b.records, &a, EGRESS_NO_RULE, 1, 0);
+        records_denied(&b.records, &other, EGRESS_NO_RULE, 1, 0);
+        assert_int_equal(records_flush(&b.records, 0), 0);
+        book_read(&b);
+        assert_int_equal(b.n, 2);
+        assert_null(strstr(b.last, "AGENTBOX_PID="));
+        /* Other things are not merged. */
+        other = a;
+        other.port = 444;
+        records_denied(&b.records, &a, EGRESS_NO_RULE, 1, 0);
+        records_denied(&b.records, &other, EGRESS_NO_RULE, 1, 0);
+        records_denied(&b.records, &a, EGRESS_PORT, 1, 0);
+        other = a;
+        other.proto = PROTO_UDP;
+        records_denied(&b.records, &other, EGRESS_NO_RULE, 1, 0);
+        assert_int_equal(records_flush(&b.records, 0), 0);
+        book_read(&b);
+        assert_int_equal(b.n, 6);
+        assert_int_equal(b.sum, b.tally.denied);
+        book_close(&b);
+}
+
+/* A journal that fills up in the middle of being written to: nothing is written twice, nothing is left out. */
+static void test_records_blocked(void **state)
+{
+        static Book b;
+        Attempt a = attempt("a.example", 1);
+        unsigned n = 0;
+
+        book_open(&b);
+        while (records_allowed(&b.records, &a, 1000) == 0)
+                n++;
+        assert_true(n > 0);
+        assert_int_equal(b.tally.allowed, n);
+        assert_false(records_unwritable(&b.records, 1000));
+        assert_true(records_unwritable(&b.records, 1000 + 2 * USEC_PER_SEC));
+        for (unsigned i = 0; i < 600; i++) {
+                Attempt d = attempt("a.example", (uint16_t) (i % 300));
+
+                records_denied(&b.records, &d, EGRESS_NO_RULE, 1, 2000);
+        }
+        assert_int_equal(b.tally.denied_on_record, 0);
+        for (unsigned i = 0; records_flush(&b.records, 3000) < 0; i++) {
+                records_denied(&b.records, &a, EGRESS_NO_RULE, 1, 3000); /* while it is under way */
+                book_read(&b);
+                assert_true(i < 1000);
+        }
+        book_read(&b);
+        assert_false(records_unwritable(&b.records, 1000 + 2 * USEC_PER_SEC));
+        assert_int_equal(b.sum, b.tally.denied);
+        assert_int_equal(b.tally.denied_on_record, b.tally.denied);
+        book_close(&b);
+}
+
+static void test_destinations(void **state)
+{
+        char text[ATTEMPT_DESTINATION_MAX];
+        Attempt a = attempt("a.example", 443);
+
+        attempt_destination(&a, text);
+        assert_string_equal(text, "a.example:443");
+        a.proto = PROTO_DNS;
+        attempt_destination(&a, text);
+        assert_string_equal(text, "a.example");
+        a = (Attempt){ .port = 80 };
+        attempt_destination(&a, text);
+        assert_string_equal(text, "*");
+        assert_true(address_parse("2001:db8::1", &a.address));
+        attempt_destination(&a, text);
+        assert_string_equal(text, "[2001:db8::1]:80");
+        a.port = 0;
+        attempt_destination(&a, text);
+        assert_string_equal(text, "2001:db8::1");
+}
+
+/* ---- the filter: each in a child */
+
+#define SURVIVES true
+#define DIES false
+
+static void call_read(void)
+{
+        char byte;
+
+        syscall(SYS_read, -1, &byte, 1);
+}
+static void call_socket4(void)
+{
+        syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+static void call_socket6(void)
+{
+        syscall(SYS_socket, AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+static void call_socket_unix(void)
+{
+        syscall(SYS_socket, AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+static void call_socket_netlink(void)
+{
+        syscall(SYS_socket, AF_NETLINK, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+static void call_socket_udp(void)
+{
+        syscall(SYS_socket, AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+static void call_socket_mptcp(void)
+{
+        syscall(SYS_socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 262);
+}
+static void call_linger(void)
+{
+        syscall(SYS_setsockopt, -1, SOL_SOCKET, SO_LINGER, NULL, 0);
+}
+static void call_nodelay(void)
+{
+        syscall(SYS_setsockopt, -1, IPPROTO_TCP, TCP_NODELAY, NULL, 0);
+}
+static void call_mark(void)
+{
+        syscall(SYS_setsockopt, -1, SOL_SOCKET, SO_MARK, NULL, 0);
+}
+static void call_transparent(void)
+{
+        syscall(SYS_setsockopt, -1, IPPROTO_IP, 19, NULL, 0);
+}
+static void call_ulp(void)
+{
+        syscall(SYS_setsockopt, -1, IPPROTO_TCP, TCP_ULP, NULL, 0);
+}
+static void call_level_six_of_socket(void)
+{
+        syscall(SYS_setsockopt, -1, SOL_SOCKET, IPPROTO_TCP, NULL, 0);
+}
+static void call_mmap(void)
+{
+        syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+static void call_mmap_exec(void)
+{
+        syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+static void call_mmap_file(void)
+{
+        syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE, 0, 0);
+}
+static void call_mprotect(void)
+{
+        syscall(SYS_mprotect, NULL, 4096, PROT_READ | PROT_EXEC);
+}
+static void call_dup(void)
+{
+        syscall(SYS_fcntl, 0, F_DUPFD_CLOEXEC, 3);
+}
+static void call_setfl(void)
+{
+        syscall(SYS_fcntl, 0, F_SETFL, 0);
+}
+static void call_openat(void)
+{
+        syscall(SYS_openat, AT_FDCWD, "/", O_RDONLY);
+}
+static void call_execve(void)
+{
+        syscall(SYS_execve, "/", NULL, NULL);
+}
+static void call_fork(void)
+{
+        syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+}
+static void call_kill(void)
+{
+        syscall(SYS_kill, 0, 0);
+}
+static void call_ptrace(void)
+{
+        syscall(SYS_ptrace, 0, 0, 0, 0);
+}
+static void call_bpf(void)
+{
+        syscall(SYS_bpf, 0, NULL, 0);
+}
+static void call_bind(void)
+{
+        syscall(SYS_bind, -1, NULL, 0);
+}
+static void call_listen(void)
+{
+        syscall(SYS_listen, -1, 1);
+}
+#ifdef __x86_64__
+static void call_x32(void)
+{
+        syscall(0x40000000 | 3, -1); /* close() of the 32-bit ABI */
+}
+#endif
+
+static const struct {
+        const char *name;
+        void (*call)(void);
+        bool survives;
+} calls[] = {
+        { "read", call_read, SURVIVES },
+        { "socket IPv4", call_socket4, SURVIVES },
+        { "socket IPv6", call_socket6, SURVIVES },
+        { "socket unix", call_socket_unix, DIES },
+        { "socket netlink", call_socket_netlink, DIES },
+        { "socket UDP", call_socket_udp, DIES },
+        { "socket MPTCP", call_socket_mptcp, DIES },
+        { "SO_LINGER", call_linger, SURVIVES },
+        { "TCP_NODELAY", call_nodelay, SURVIVES },
+        { "SO_MARK", call_mark, DIES },
+        { "IP_TRANSPARENT", call_transparent, DIES },
+        { "TCP_ULP", call_ulp, DIES },
+        { "option 6 of SOL_SOCKET", call_level_six_of_socket, DIES },
+        { "mmap", call_mmap, SURVIVES },
+        { "mmap executable", call_mmap_exec, DIES },
+        { "mmap of a file", call_mmap_file, DIES },
+        { "mprotect", call_mprotect, DIES },
+        { "F_DUPFD_CLOEXEC", call_dup, SURVIVES },
+        { "F_SETFL", call_setfl, DIES },
+        { "openat", call_openat, DIES },
+        { "execve", call_execve, DIES },
+        { "clone", call_fork, DIES },
+        { "kill", call_kill, DIES },
+        { "ptrace", call_ptrace, DIES },
+        { "bpf", call_bpf, DIES },
+        { "bind", call_bind, DIES },
+        { "listen", call_listen, DIES },
+#ifdef __x86_64__
+        { "close by the other ABI", call_x32, DIES },
+#endif
+};
+
+static void test_filter(void **state)
+{
+        for (size_t i = 0; i < ELEMENTSOF(calls); i++) {
+                pid_t pid = fork();
+                int status;
+
+                assert_true(pid >= 0);
+                if (pid == 0) {
+                        if (prctl(PR_SET_DUMPABLE, 0) < 0 || warden_confine_calls() < 0)
+                                syscall(SYS_exit_group, 9);
+                        calls[i].call();
+                        syscall(SYS_exit_group, 0);
+                }
+                assert_int_equal(waitpid(pid, &status, 0), pid);
+                if (calls[i].survives ? !WIFEXITED(status) || WEXITSTATUS(status) != 0
+                                      : !WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS)
+                        fail_msg("%s: status %#x", calls[i].name, (unsigned) status);
+        }
+}
+
+/* No file can be opened any more, not even one that everybody may read. */
+static void test_no_files(void **state)
+{
+        pid_t pid;
+        int status;
+
+        if (syscall(SYS_landlock_create_ruleset, NULL, 0, 1) < 1) {
+                print_message("skipped: the kernel has no Landlock\n");
+                skip();
+        }
+        pid = fork();
+        assert_true(pid >= 0);
+        if (pid == 0) {
+                int fd;
+
+                if (open("/proc/self/status", O_RDONLY) < 0 || warden_confine_files() < 0)
+                        _exit(9);
+                fd = open("/proc/self/status", O_RDONLY);
+                _exit(fd < 0 && errno == EACCES ? 0 : 1);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+        const struct CMUnitTest tests[] = {
+                cmocka_unit_test(test_timers),
+                cmocka_unit_test(test_ring),
+                cmocka_unit_test(test_who),
+                cmocka_unit_test(test_addresses),
+                cmocka_unit_test(test_routes),
+                cmocka_unit_test(test_records_one_by_one),
+                cmocka_unit_test(test_records_many),
+                cmocka_unit_test(test_records_merged),
+                cmocka_unit_test(test_records_blocked),
+                cmocka_unit_test(test_destinations),
+                cmocka_unit_test(test_filter),
+                cmocka_unit_test(test_no_files),
+        };
+
+        return cmocka_run_group_tests(tests, NULL, NULL);
+}
