@@ -32,9 +32,9 @@ typedef struct AddressRun {
 
 struct Decider {
         const WardenSpec *spec;
-        Ruleset exact, wildcard;  /* by name, port, kind, options */
+        Ruleset exact, wildcard;  /* by name, port */
         unsigned wildcard_labels; /* of the longest wildcard */
-        Ruleset addresses;        /* by family, length (longest first), address, port, options */
+        Ruleset addresses;        /* by family, length (longest first), address, port */
         AddressRun *runs;
         size_t n_runs;
 
@@ -89,20 +89,11 @@ void egress_address_format(const EgressAddress *a, char ret[static EGRESS_ADDRES
 
 /* ---- the order of rules */
 
-static unsigned rule_options(const EgressRule *r)
-{
-        return (unsigned) r->ech_allow + r->private_allow + r->peer_first;
-}
-
-/* What two rules for one destination and port differ in; at last their order in the policy, so that it is always the same. */
+/* For one destination: by port, then as the policy has them, so that it is always the same one that is found first. */
 static int compare_rest(const EgressRule *a, const EgressRule *b)
 {
         if (a->port != b->port)
                 return a->port < b->port ? -1 : 1;
-        if (a->kind != b->kind)
-                return a->kind < b->kind ? -1 : 1;
-        if (rule_options(a) != rule_options(b))
-                return rule_options(a) > rule_options(b) ? -1 : 1;
         return a < b ? -1 : a > b;
 }
 
@@ -401,6 +392,11 @@ EgressReason decider_name(Decider *d, const char *name, EgressAddress *ret_ipv4,
 }
 
 /* ---- connections */
+
+static unsigned rule_options(const EgressRule *r)
+{
+        return (unsigned) r->ech_allow + r->private_allow + r->peer_first;
+}
 
 /* Into its kind's place, where nothing at least as good is there already. */
 static void consider(EgressDecision *decision, const EgressRule *r)

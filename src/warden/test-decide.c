@@ -121,8 +121,8 @@ static void test_names(void **state)
         static const char *const none[] = { "evilgithub.com", "github.com.evil.example", "gith.ub.com", "com", "ithub.com",
                 "example.org", "org", "xexample.org", "a.example.net", "net", "evil.example", "a", "",
                 "example.org.evil.example", "192.0.2.77" };
-        static const char *const good[] = { "github.com", "example.net", "a.example.org", "a.b.example.org", "a_b.example.org",
-                "example.org.example.org", "github.com.example.org" };
+        static const char *const good[] = { "github.com", "example.net", "a.example.org", "a.b.example.org",
+                "a_b.example.org", "example.org.example.org", "github.com.example.org" };
         WardenSpec spec = spec_of(rules, ELEMENTSOF(rules));
         _cleanup_(decider_freep) Decider *d = NULL;
 

@@ -56,7 +56,8 @@ static void put_name(Buf *b, const char *name)
         buf_u8(b, 0);
 }
 
-static void put_header(Buf *b, unsigned flags, unsigned questions, unsigned answers, unsigned authorities, unsigned additional)
+static void put_header(Buf *b, unsigned flags, unsigned questions, unsigned answers, unsigned authorities,
+                unsigned additional)
 {
         put_u16(b, 0xbeef);
         put_u16(b, flags);
@@ -260,8 +261,8 @@ static void expect(Decider *d, const char *name, unsigned type, unsigned rcode, 
                                 r.address_size);
 }
 
-static const unsigned other_types[] = { NS, CNAME, SOA, NULL_, PTR, MX, TXT, SRV, OPT, DS, DNSKEY, TLSA, TSIG, IXFR, AXFR, ANY,
-        CAA, 0, 65535 };
+static const unsigned other_types[] = { NS, CNAME, SOA, NULL_, PTR, MX, TXT, SRV, OPT, DS, DNSKEY, TLSA, TSIG, IXFR, AXFR,
+        ANY, CAA, 0, 65535 };
 
 static void test_listed(void **state)
 {
@@ -299,8 +300,8 @@ static void test_foreign(void **state)
 {
         static const char *const names[] = { "evil.example", "evilgithub.com", "github.com.evil.example", "gith.ub.com",
                 "example.org", "www.github.com", "com", ".", "1.0.0.127.in-addr.arpa", "_dns.resolver.arpa",
-                "xn--bcher-kva.example", "b\303\274cher.example.org", "a b.example.org", "a\x01.example.org", "*.example.org",
-                "-a.example.org", "a-.example.org", "a.-.example.org", "notlocalhost" };
+                "xn--bcher-kva.example", "b\303\274cher.example.org", "a b.example.org", "a\x01.example.org",
+                "*.example.org", "-a.example.org", "a-.example.org", "a.-.example.org", "notlocalhost" };
         static const unsigned types[] = { A, AAAA, HTTPS, SVCB };
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++) {
@@ -426,8 +427,8 @@ static void test_opcodes(void **state)
 
 static void test_counts(void **state)
 {
-        static const unsigned rows[][4] = { { 0, 0, 0, 0 }, { 2, 0, 0, 0 }, { 65535, 0, 0, 0 }, { 1, 1, 0, 0 }, { 1, 0, 1, 0 },
-                { 1, 0, 0, 1 }, { 1, 0, 0, 2 }, { 257, 0, 0, 0 }, { 1, 256, 0, 0 }, { 1, 0, 0, 257 } };
+        static const unsigned rows[][4] = { { 0, 0, 0, 0 }, { 2, 0, 0, 0 }, { 65535, 0, 0, 0 }, { 1, 1, 0, 0 },
+                { 1, 0, 1, 0 }, { 1, 0, 0, 1 }, { 1, 0, 0, 2 }, { 257, 0, 0, 0 }, { 1, 256, 0, 0 }, { 1, 0, 0, 257 } };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 _cleanup_buf_ Buf b = {};

@@ -257,7 +257,7 @@ static void put_address(Writer *w, const EgressAddress *a)
         put(w, a->bytes, size);
 }
 
-/* RFC 2308: without it no client remembers that there was nothing. The zone is the root: whatever has no rule is not there. */
+/* RFC 2308: without it no client remembers that there was nothing. The zone is the root: what has no rule is not there. */
 static const uint8_t soa[] = "\0"            /* owner */
                              "\0\6\0\1"      /* SOA IN */
                              "\0\0\0\x3c"    /* TTL */

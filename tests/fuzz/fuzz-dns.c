@@ -52,8 +52,8 @@ static bool may_have_address(const char *name)
 {
         if (ends_in(name, ".metadata.google.internal") || streq(name, "metadata.google.internal"))
                 return false;
-        return streq(name, "github.com") || ends_in(name, ".example.org") || ends_in(name, ".internal") || streq(name, "localhost") ||
-               ends_in(name, ".localhost");
+        return streq(name, "github.com") || ends_in(name, ".example.org") || ends_in(name, ".internal") ||
+               streq(name, "localhost") || ends_in(name, ".localhost");
 }
 
 /* What was given leads back to the name, or to the sandbox itself. */
@@ -138,7 +138,8 @@ static void check_answer(Decider *d, const uint8_t *q, size_t n, const uint8_t *
                 skip_labels(&p, end);
                 type = take(&p, end, 2);
                 take(&p, end, 2);
-                must(a->type == type && (size_t) (p - answer) <= n && memcmp(answer + 12, q + 12, (size_t) (p - answer) - 12) == 0);
+                must(a->type == type && (size_t) (p - answer) <= n &&
+                     memcmp(answer + 12, q + 12, (size_t) (p - answer) - 12) == 0);
         }
         if (answers == 1)
                 check_record(d, &p, end, type, a);
