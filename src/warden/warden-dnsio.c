@@ -33,10 +33,8 @@ typedef struct Datagram {
         uint8_t bytes[DNS_MESSAGE_MAX];
         size_t n;
         EgressAddress server;
-        union {
-                struct cmsghdr align;
-                uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
-        } control;
+        _Alignas(struct cmsghdr) uint8_t
+                        control[CMSG_SPACE(sizeof(struct in6_pktinfo)) + CMSG_SPACE(sizeof(struct in_pktinfo))];
         struct msghdr message;
 } Datagram;
 
@@ -69,7 +67,7 @@ static ssize_t receive(int fd, Datagram *d)
                 .msg_namelen = sizeof(d->peer),
                 .msg_iov = &v,
                 .msg_iovlen = 1,
-                .msg_control = &d->control,
+                .msg_control = d->control,
                 .msg_controllen = sizeof(d->control) };
         d->server = (EgressAddress){};
         return recvmsg(fd, &d->message, MSG_DONTWAIT);
