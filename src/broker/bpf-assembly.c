@@ -29,14 +29,16 @@ static int find_labels(const BpfProgram *p, int16_t places[static LABELS_MAX])
                         place++;
                         continue;
                 }
-                if (p->code[i].imm < 0 || (size_t) p->code[i].imm >= LABELS_MAX || places[p->code[i].imm] >= 0)
+                if (p->code[i].imm < 0 || (size_t) p->code[i].imm >= LABELS_MAX ||
+                                places[p->code[i].imm] >= 0)
                         return -EINVAL;
                 places[p->code[i].imm] = place;
         }
         return 0;
 }
 
-static int assemble(const BpfProgram *p, const int *maps, size_t n_maps, struct bpf_insn *ret, uint32_t *ret_n)
+static int assemble(
+                const BpfProgram *p, const int *maps, size_t n_maps, struct bpf_insn *ret, uint32_t *ret_n)
 {
         int16_t places[LABELS_MAX];
         uint32_t n = 0;

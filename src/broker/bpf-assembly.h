@@ -5,20 +5,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Programs as tables of instructions, with labels for jumps and numbers for maps, which bpf_load() resolves. Registers are
- * BPF_REG_*; a jump's target is a label of the same table, further down: no program has a loop. */
+/* Programs as tables of instructions, with labels for jumps and numbers for maps, which bpf_load() resolves.
+ * Registers are BPF_REG_*; a jump's target is a label of the same table, further down: no program has a
+ * loop. */
 
 #define ASM_LABEL 0xff /* no instruction has this code */
-#define LABEL(l) { .code = ASM_LABEL, .imm = (l) }
+#define LABEL(l)                              \
+        {                                     \
+                .code = ASM_LABEL, .imm = (l) \
+        }
 
-#define INSN(c, d, s, o, v) { .code = (c), .dst_reg = BPF_REG_##d, .src_reg = BPF_REG_##s, .off = (o), .imm = (int32_t) (v) }
+#define INSN(c, d, s, o, v)                                                              \
+        {                                                                                \
+                .code = (c), .dst_reg = BPF_REG_##d, .src_reg = BPF_REG_##s, .off = (o), \
+                .imm = (int32_t) (v)                                                     \
+        }
 #define MOVE(d, s) INSN(BPF_ALU64 | BPF_MOV | BPF_X, d, s, 0, 0)
 #define SET(d, v) INSN(BPF_ALU64 | BPF_MOV | BPF_K, d, 0, 0, v)
 #define ADD(d, v) INSN(BPF_ALU64 | BPF_ADD | BPF_K, d, 0, 0, v)
 #define SHIFT_RIGHT(d, v) INSN(BPF_ALU64 | BPF_RSH | BPF_K, d, 0, 0, v)
 #define SHIFT_LEFT(d, v) INSN(BPF_ALU64 | BPF_LSH | BPF_K, d, 0, 0, v)
 #define AND(d, v) INSN(BPF_ALU | BPF_AND | BPF_K, d, 0, 0, v) /* 32 bits; the rest is zero */
-#define OR(d, v) INSN(BPF_ALU64 | BPF_OR | BPF_K, d, 0, 0, v)
 #define BIG_ENDIAN_16(d) INSN(BPF_ALU | BPF_END | BPF_TO_BE, d, 0, 0, 16)
 /* size: B, H, W, DW */
 #define LOAD(size, d, s, o) INSN(BPF_LDX | BPF_MEM | BPF_##size, d, s, o, 0)
@@ -36,7 +43,13 @@
 #define CALL(f) INSN(BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_##f)
 #define END() INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0)
 /* The map with that number in the array that bpf_load() is given. Two instructions. */
-#define MAP(d, m) { .code = BPF_LD | BPF_DW | BPF_IMM, .dst_reg = BPF_REG_##d, .src_reg = BPF_PSEUDO_MAP_FD, .imm = (m) }, {}
+#define MAP(d, m)                             \
+        { .code = BPF_LD | BPF_DW | BPF_IMM,  \
+                .dst_reg = BPF_REG_##d,       \
+                .src_reg = BPF_PSEUDO_MAP_FD, \
+                .imm = (m) },                 \
+        {                                     \
+        }
 /* Address on the stack. */
 #define STACK(d, o) MOVE(d, 10), ADD(d, o)
 

@@ -42,7 +42,8 @@ int bpf_program_open(uint32_t id)
         return bpf_call(BPF_PROG_GET_FD_BY_ID, &attr);
 }
 
-int bpf_cgroup_query(int cgroup_fd, uint32_t attach_type, uint32_t ids[static BPF_CGROUP_PROGRAMS_MAX], uint32_t *ret_n)
+int bpf_cgroup_query(int cgroup_fd, uint32_t attach_type, uint32_t ids[static BPF_CGROUP_PROGRAMS_MAX],
+                uint32_t *ret_n)
 {
         union bpf_attr attr = {};
         int r;

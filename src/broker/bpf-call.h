@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* bpf(2) as it is: a descriptor or 0, or negative errno. Every byte of attr that is not used must be zero: begin with {},
- * for an initializer that names a member of a union need not clear the rest of it. */
+/* bpf(2) as it is: a descriptor or 0, or negative errno. Every byte of attr that is not used must be zero:
+ * begin with {}, for an initializer that names a member of a union need not clear the rest of it. */
 int bpf_call(int command, union bpf_attr *attr);
 
 static inline uint64_t bpf_pointer(const void *p)
@@ -26,9 +26,10 @@ int bpf_program_id(int fd, BpfProgramId *ret);
 /* A descriptor of the program with that id; -ENOENT. Needs CAP_SYS_ADMIN. */
 int bpf_program_open(uint32_t id);
 
-/* The ids of the programs that are attached to this very cgroup (not to its parents), at most *n; *n is set to how many.
- * The kernel allows 64 of a kind. */
+/* The ids of the programs that are attached to this very cgroup (not to its parents), at most *n; *n is set
+ * to how many. The kernel allows 64 of a kind. */
 #define BPF_CGROUP_PROGRAMS_MAX 64u
-int bpf_cgroup_query(int cgroup_fd, uint32_t attach_type, uint32_t ids[static BPF_CGROUP_PROGRAMS_MAX], uint32_t *ret_n);
+int bpf_cgroup_query(int cgroup_fd, uint32_t attach_type, uint32_t ids[static BPF_CGROUP_PROGRAMS_MAX],
+                uint32_t *ret_n);
 /* Beside those of others; stays for as long as the cgroup. */
 int bpf_cgroup_attach(int cgroup_fd, uint32_t attach_type, int program_fd);

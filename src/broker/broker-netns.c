@@ -18,8 +18,8 @@
 #include "broker/route-netlink.h"
 #include "wire/egress.h"
 
-/* A namespace is entered by a child that does nothing else: the broker never leaves its own. The child sends the
- * descriptors, or what failed. */
+/* A namespace is entered by a child that does nothing else: the broker never leaves its own. The child sends
+ * the descriptors, or what failed. */
 
 /* Of TEST-NET-1 and a ULA, which belong to nobody. */
 static const struct {
@@ -74,8 +74,8 @@ static int route_add(int fd, unsigned lo, int family, const void *source, size_t
         return route_change(fd, &q);
 }
 
-/* A proc file system of its own, mounted nowhere: the one at /proc may be read-only (ProtectKernelTunables=), and in this
- * one sys/net is this namespace's as well. */
+/* A proc file system of its own, mounted nowhere: the one at /proc may be read-only
+ * (ProtectKernelTunables=), and in this one sys/net is this namespace's as well. */
 static int detached_proc(void)
 {
         _cleanup_close_ int fs = (int) syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
@@ -83,7 +83,8 @@ static int detached_proc(void)
 
         if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
                 return -errno;
-        fd = syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+        fd = syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC,
+                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
         return fd < 0 ? -errno : (int) fd;
 }
 
@@ -103,8 +104,10 @@ static int ignore_ping(int proc, bool ipv6, Error **reterr)
         return r < 0 || !ipv6 ? r : set_sysctl(proc, "sys/net/ipv6/icmp/echo_ignore_all", "1", reterr);
 }
 
-/* Work may bind any port; the broker lacks the capability for that, and whoever comes later gets what is usual. */
-static int work_with_low_ports(NetnsWork *work, int proc, int netns_fd, bool ipv6, int fds[static NETNS_FDS_MAX], Error **reterr)
+/* Work may bind any port; the broker lacks the capability for that, and whoever comes later gets what is
+ * usual. */
+static int work_with_low_ports(NetnsWork *work, int proc, int netns_fd, bool ipv6,
+                int fds[static NETNS_FDS_MAX], Error **reterr)
 {
         static const char name[] = "sys/net/ipv4/ip_unprivileged_port_start";
         int r = set_sysctl(proc, name, "0", reterr);
@@ -136,7 +139,8 @@ static int netns_fill(bool *ret_ipv6, Error **reterr)
                 return error_set(reterr, r, "lo up: %s", strerror(-r));
         for (size_t i = 0; i < ELEMENTSOF(addresses); i++) {
                 unsigned char binary[sizeof(struct in6_addr)];
-                size_t size = addresses[i].family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+                size_t size = addresses[i].family == AF_INET ? sizeof(struct in_addr)
+                                                             : sizeof(struct in6_addr);
 
                 if (inet_pton(addresses[i].family, addresses[i].address, binary) != 1)
                         return error_set(reterr, -EINVAL, "address");
@@ -160,7 +164,7 @@ static int netns_fill(bool *ret_ipv6, Error **reterr)
 
 /* Descriptors that are -1 do not travel. */
 typedef struct NetnsReport {
-        int error; /* negative errno, 0: fine */
+        int error;     /* negative errno, 0: fine */
         uint32_t sent; /* bit i: descriptor i is in the message */
         char text[200];
 } NetnsReport;

@@ -87,7 +87,9 @@ int wall_attach(const Wall *w, int cgroup_fd, Error **reterr)
                 int r = bpf_cgroup_attach(cgroup_fd, wall_attach_type(i), w->programs[i]);
 
                 if (r < 0)
-                        return error_set(reterr, r, "the kernel does not attach a program of the wall to the run's cgroup: %s",
+                        return error_set(reterr, r,
+                                        "the kernel does not attach a program of the wall to the run's "
+                                        "cgroup: %s",
                                         strerror(-r));
         }
         return 0;

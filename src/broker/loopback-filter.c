@@ -33,7 +33,9 @@ static int load(Error **reterr)
 {
         int fd = bpf_load(&program, NULL, 0);
 
-        return fd < 0 ? error_set(reterr, fd, "the kernel refuses the BPF packet filter of loopback: %s", strerror(-fd)) : fd;
+        return fd < 0 ? error_set(reterr, fd, "the kernel refuses the BPF packet filter of loopback: %s",
+                                        strerror(-fd))
+                      : fd;
 }
 
 /* ---- of runs: PID 1 attaches it */
@@ -86,7 +88,8 @@ int loopback_filter_open(int *ret_fd, Error **reterr)
 
 /* ---- of the broker: it attaches it itself */
 
-/* An earlier broker of the same cgroup may have done it: a program with the same instructions is the same program. */
+/* An earlier broker of the same cgroup may have done it: a program with the same instructions is the same
+ * program. */
 static int has_filter(int cgroup_fd, uint32_t attach_type, const BpfProgramId *ours)
 {
         uint32_t ids[BPF_CGROUP_PROGRAMS_MAX], n;
@@ -99,7 +102,8 @@ static int has_filter(int cgroup_fd, uint32_t attach_type, const BpfProgramId *o
                 r = fd < 0 ? fd : bpf_program_id(fd, &other);
                 if (r == -ENOENT) /* gone meanwhile */
                         r = 0;
-                else if (r >= 0 && other.type == ours->type && memcmp(other.tag, ours->tag, sizeof(other.tag)) == 0)
+                else if (r >= 0 && other.type == ours->type &&
+                                memcmp(other.tag, ours->tag, sizeof(other.tag)) == 0)
                         return true;
         }
         return r < 0 ? r : false;
@@ -124,5 +128,7 @@ int loopback_filter_confine_self(const char *cgroup_root, Error **reterr)
                 if (r == 0)
                         r = bpf_cgroup_attach(cgroup, types[i], fd);
         }
-        return r < 0 ? error_set(reterr, r, "the broker's own packets cannot be held to loopback: %s", strerror(-r)) : 0;
+        return r < 0 ? error_set(reterr, r, "the broker's own packets cannot be held to loopback: %s",
+                                       strerror(-r))
+                     : 0;
 }

@@ -13,9 +13,10 @@
  * them. Needs CAP_SYS_ADMIN and CAP_NET_ADMIN. */
 int loopback_filter_open(int *ret_fd, Error **reterr);
 
-/* The same for the calling process's own cgroup, both ways, for as long as that cgroup exists: what IPAddressDeny=any would
- * be, were it not that the broker makes the sockets that catch a run's traffic. Those count to its cgroup wherever they are
- * handed, and so does each connection that they accept, whose peers have any address: but all of that is loopback. Call it
- * before the first such socket, and make none where it failed. cgroup_root: where the unified hierarchy is mounted, or
- * NULL. Refuses (-EBUSY) where other processes are in the cgroup. */
+/* The same for the calling process's own cgroup, both ways, for as long as that cgroup exists: what
+ * IPAddressDeny=any would be, were it not that the broker makes the sockets that catch a run's traffic.
+ * Those count to its cgroup wherever they are handed, and so does each connection that they accept, whose
+ * peers have any address: but all of that is loopback. Call it before the first such socket, and make none
+ * where it failed. cgroup_root: where the unified hierarchy is mounted, or NULL. Refuses (-EBUSY) where
+ * other processes are in the cgroup. */
 int loopback_filter_confine_self(const char *cgroup_root, Error **reterr);

@@ -32,6 +32,7 @@ int own_cgroup_open(const char *root, Error **reterr)
                 return error_set(reterr, r, "%s: %s", path, strerror(-r));
         snprintf(own, sizeof(own), "%i\n", (int) getpid());
         if (!streq(members, own))
-                return error_set(reterr, -EBUSY, "%s is not the broker's alone: start it as a service", path);
+                return error_set(
+                                reterr, -EBUSY, "%s is not the broker's alone: start it as a service", path);
         return TAKE_FD(fd);
 }

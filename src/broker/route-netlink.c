@@ -41,8 +41,10 @@ static int send_request(int fd, const RouteRequest *q)
 {
         struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
 
-        return sendto(fd, q, q->header.nlmsg_len, MSG_DONTWAIT, (struct sockaddr *) &kernel, sizeof(kernel)) < 0 ? -errno
-                                                                                                                 : 0;
+        return sendto(fd, q, q->header.nlmsg_len, MSG_DONTWAIT, (struct sockaddr *) &kernel,
+                               sizeof(kernel)) < 0
+                               ? -errno
+                               : 0;
 }
 
 static int error_of(const struct nlmsghdr *m)
@@ -79,16 +81,22 @@ static int take_message(Question *q, const struct nlmsghdr *m)
 static int take_datagram(Question *q, int fd)
 {
         _Alignas(struct nlmsghdr) char space[32768]; /* the kernel's own limit for a part of a dump */
-        struct nlmsghdr *m = (struct nlmsghdr *) (void *) space;
         ssize_t n = recv(fd, space, sizeof(space), MSG_DONTWAIT | MSG_TRUNC);
-        int left, r = 0;
+        size_t step, left;
+        int r = 0;
 
         if (n < 0)
                 return -errno;
         if ((size_t) n > sizeof(space))
                 return -EBADMSG;
-        for (left = (int) n; r >= 0 && NLMSG_OK(m, left); m = NLMSG_NEXT(m, left))
+        for (left = (size_t) n; r >= 0 && left > 0; left -= step) {
+                const struct nlmsghdr *m = (const void *) (space + n - left);
+
+                if (left < sizeof(*m) || m->nlmsg_len < sizeof(*m) || m->nlmsg_len > left)
+                        return -EBADMSG;
+                step = MIN2((size_t) NLMSG_ALIGN(m->nlmsg_len), left);
                 r = take_message(q, m);
+        }
         return r;
 }
 
@@ -115,7 +123,8 @@ const void *route_answer_attribute(const struct nlmsghdr *m, size_t body_size, u
         const struct rtattr *a;
         int left = (int) m->nlmsg_len - (int) NLMSG_SPACE(body_size);
 
-        for (a = (const void *) ((const char *) m + NLMSG_SPACE(body_size)); RTA_OK(a, left); a = RTA_NEXT(a, left))
+        for (a = (const void *) ((const char *) m + NLMSG_SPACE(body_size)); RTA_OK(a, left);
+                        a = RTA_NEXT(a, left))
                 if (a->rta_type == type && RTA_PAYLOAD(a) >= size)
                         return RTA_DATA(a);
         return NULL;

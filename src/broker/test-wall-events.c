@@ -17,13 +17,14 @@
 #define IPPROTO_UDPLITE 136
 #endif
 
-/* What is refused without the warden: with which error, and that there is exactly one event of each attempt. */
+/* What is refused without the warden: with which error, and that there is exactly one event of each attempt.
+ */
 
 typedef enum Trait {
         CONNECTED = 1, /* connect, send, then what the next call says */
         BROADCAST = 2, /* with SO_BROADCAST */
-        BOUND = 4,     /* while a socket inside is bound to that port of every address, which must not get it */
-        SILENT = 8,    /* no event */
+        BOUND = 4,  /* while a socket inside is bound to that port of every address, which must not get it */
+        SILENT = 8, /* no event */
         UNSENT = 16,   /* connect and no more */
         LENIENT = 32,  /* a kernel without that protocol is no failure */
         NAMELESS = 64, /* the kernel asks no program about its connect */
@@ -144,7 +145,8 @@ static void check_attempt(Fixture *f, const Attempt *a)
         if (status == 77)
                 return;
         if (status != 0)
-                fail_msg("%s port %u, type %i protocol %i: %i", a->to, a->port, a->type, a->protocol, status);
+                fail_msg("%s port %u, type %i protocol %i: %i", a->to, a->port, a->type, a->protocol,
+                                status);
         snprintf(text, sizeof(text), "%s", a->event ? a->event : a->to);
         text[strcspn(text, "%")] = 0;
         if (!(a->traits & SILENT)) {
@@ -190,7 +192,8 @@ static int inside_ping(const void *argument)
         /* It arrived, for everything is here, and nobody answered. */
         if (wait_readable(fd) != 0)
                 return 2;
-        if (read_file(ipv6 ? "/proc/thread-self/net/snmp6" : "/proc/thread-self/net/snmp", 65536, &counters, NULL) < 0)
+        if (read_file(ipv6 ? "/proc/thread-self/net/snmp6" : "/proc/thread-self/net/snmp", 65536, &counters,
+                            NULL) < 0)
                 return 3;
         if (ipv6) {
                 answers = strstr(counters, "Icmp6OutEchoReplies");
@@ -214,7 +217,8 @@ static void test_ping(void **state)
         expect_no_event(f);
 }
 
-/* By way of loopback to elsewhere: the first hop is what the header says, and the namespace takes none of it. */
+/* By way of loopback to elsewhere: the first hop is what the header says, and the namespace takes none of
+ * it. */
 static int inside_source_route_ipv4(const void *argument)
 {
         const uint16_t *port = argument;
@@ -232,7 +236,8 @@ static int inside_source_route_ipv4(const void *argument)
 static int inside_source_route_ipv6(const void *argument)
 {
         const uint16_t *port = argument;
-        _Alignas(struct ipv6_sr_hdr) char space[sizeof(struct ipv6_sr_hdr) + 2 * sizeof(struct in6_addr)] = {};
+        _Alignas(struct ipv6_sr_hdr) char
+                        space[sizeof(struct ipv6_sr_hdr) + 2 * sizeof(struct in6_addr)] = {};
         struct ipv6_sr_hdr *route = (void *) space;
         Address a;
         socklen_t n = make_address("2001:db8::1", *port, &a);
@@ -294,8 +299,10 @@ static void test_fragments(void **state)
         NEED_FIXTURE(f);
         char space[LARGE];
 
-        expect_event(f, EGRESS_EVENT_DENIED, IPPROTO_UDP, "2001:db8::1", quic, run_inside(f, inside_fragments, &quic));
-        expect_event(f, EGRESS_EVENT_DNS, IPPROTO_UDP, "2001:db8::1", dns, run_inside(f, inside_fragments, &dns));
+        expect_event(f, EGRESS_EVENT_DENIED, IPPROTO_UDP, "2001:db8::1", quic,
+                        run_inside(f, inside_fragments, &quic));
+        expect_event(f, EGRESS_EVENT_DNS, IPPROTO_UDP, "2001:db8::1", dns,
+                        run_inside(f, inside_fragments, &dns));
         expect_no_event(f);
         assert_int_equal(recv(f->wall.dns[1], space, sizeof(space), MSG_TRUNC), LARGE);
 }

@@ -96,7 +96,8 @@ int fixture_set_up_detached(void **state)
         assert_non_null(f);
         r = geteuid() != 0 ? -EPERM : cgroup_make("run", f->cgroup, sizeof(f->cgroup));
         if (r < 0) {
-                print_message("skipped: %s\n", r == -EPERM ? "only root can make the wall" : "no cgroup2 hierarchy here");
+                print_message("skipped: %s\n",
+                                r == -EPERM ? "only root can make the wall" : "no cgroup2 hierarchy here");
                 free(f);
                 *state = NULL;
                 return 0;
@@ -216,7 +217,8 @@ bool next_event(Fixture *f, EgressEvent *ret)
         return true;
 }
 
-void expect_event(Fixture *f, EgressEventKind kind, uint8_t protocol, const char *dest, uint16_t port, pid_t tgid)
+void expect_event(Fixture *f, EgressEventKind kind, uint8_t protocol, const char *dest, uint16_t port,
+                pid_t tgid)
 {
         char text[INET6_ADDRSTRLEN];
         EgressEvent e;
@@ -240,8 +242,8 @@ void expect_no_event(Fixture *f)
         EgressEvent e;
 
         if (next_event(f, &e))
-                fail_msg("event %u of protocol %u to %s port %u, which nothing is to be said about", e.kind, e.protocol,
-                                inet_ntop(e.family, e.dest, text, sizeof(text)), e.dest_port);
+                fail_msg("event %u of protocol %u to %s port %u, which nothing is to be said about", e.kind,
+                                e.protocol, inet_ntop(e.family, e.dest, text, sizeof(text)), e.dest_port);
 }
 
 /* ---- addresses and sockets */
@@ -258,8 +260,9 @@ socklen_t make_address(const char *text, uint16_t port, Address *ret)
                 return sizeof(ret->in);
         }
         memcpy(plain, text, MIN2(sizeof(plain) - 1, zone ? (size_t) (zone - text) : strlen(text)));
-        *ret = (Address){ .in6 = { .sin6_family = AF_INET6, .sin6_port = htons(port),
-                        .sin6_scope_id = zone ? (uint32_t) atoi(zone + 1) : 0 } };
+        *ret = (Address){ .in6 = { .sin6_family = AF_INET6,
+                                          .sin6_port = htons(port),
+                                          .sin6_scope_id = zone ? (uint32_t) atoi(zone + 1) : 0 } };
         if (inet_pton(AF_INET6, plain, &ret->in6.sin6_addr) != 1)
                 abort(); /* also in children, which cmocka must not unwind */
         return sizeof(ret->in6);

@@ -28,10 +28,10 @@ int fixture_set_up(void **state);
 int fixture_tear_down(void **state);
 /* The same without programs on the cgroup. */
 int fixture_set_up_detached(void **state);
-#define NEED_FIXTURE(f)       \
-        Fixture *f = *state;  \
-        if (!f)               \
-                skip()
+#define NEED_FIXTURE(f)      \
+        Fixture *f = *state; \
+        if (!f)              \
+        skip()
 
 /* Where the unified hierarchy is mounted; NULL: nowhere. */
 const char *cgroup_root(void);
@@ -54,7 +54,8 @@ pid_t run_inside(Fixture *f, Inside *inside, const void *argument);
 /* Takes the next event out of the ring; false: there is none. */
 bool next_event(Fixture *f, EgressEvent *ret);
 /* Takes the next event, which must be that; dest as text. */
-void expect_event(Fixture *f, EgressEventKind kind, uint8_t protocol, const char *dest, uint16_t port, pid_t tgid);
+void expect_event(Fixture *f, EgressEventKind kind, uint8_t protocol, const char *dest, uint16_t port,
+                pid_t tgid);
 void expect_no_event(Fixture *f);
 
 typedef union Address {

@@ -17,8 +17,8 @@
 #include "broker/wall-programs.h"
 #include "test-wall-harness.h"
 
-/* That wall_verify() sees each thing that could be missing, and that the broker's own filter does not stand in the wall's way
- * but in the way of everything else. */
+/* That wall_verify() sees each thing that could be missing, and that the broker's own filter does not stand
+ * in the wall's way but in the way of everything else. */
 
 static void expect_broken(Fixture *f, const char *wanted)
 {
@@ -55,7 +55,8 @@ static void test_programs_missing(void **state)
                 attr.attach_type = wall_attach_type(i);
                 assert_int_equal(bpf_call(BPF_PROG_DETACH, &attr), 0);
                 expect_broken(f, "not attached to the run's cgroup");
-                assert_int_equal(bpf_cgroup_attach(f->cgroup_fd, wall_attach_type(i), f->wall.programs[i]), 0);
+                assert_int_equal(bpf_cgroup_attach(f->cgroup_fd, wall_attach_type(i), f->wall.programs[i]),
+                                0);
                 expect_whole(f);
         }
 }
@@ -191,11 +192,13 @@ static void test_route_deleted(void **state)
 #define TUN_ADDRESS "10.9.9.1"
 #define TUN_PEER "10.9.9.2"
 
-/* Makes one in the namespace of the caller, up, with an address; what is sent comes out of the descriptor. */
+/* Makes one in the namespace of the caller, up, with an address; what is sent comes out of the descriptor.
+ */
 static int make_tun(int *ret_fd)
 {
         struct ifreq r = { .ifr_name = "out0", .ifr_flags = IFF_TUN | IFF_NO_PI };
-        int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+        int control = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+            fd = open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK);
         Address a;
 
         if (fd < 0)
@@ -293,9 +296,11 @@ static int confine_and_send(const char *cgroup)
                 return NO_TUN;
         if (send_to(TUN_PEER, 9) != 0 || drain(tun) != 1)
                 return 2; /* the way out works */
-        if (loopback_filter_confine_self(NULL, NULL) != -EOPNOTSUPP || send_to(TUN_PEER, 9) != 0 || drain(tun) != 1)
+        if (loopback_filter_confine_self(NULL, NULL) != -EOPNOTSUPP || send_to(TUN_PEER, 9) != 0 ||
+                        drain(tun) != 1)
                 return 3;
-        if (loopback_filter_confine_self(cgroup_root(), NULL) < 0 || loopback_filter_confine_self(cgroup_root(), NULL) < 0)
+        if (loopback_filter_confine_self(cgroup_root(), NULL) < 0 ||
+                        loopback_filter_confine_self(cgroup_root(), NULL) < 0)
                 return 4;
         if (send_to(TUN_PEER, 9) != -EPERM || drain(tun) != 0)
                 return 5;
@@ -467,10 +472,12 @@ static int answer_dns(int dns)
         char text[8] = "";
         struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) };
         Address peer = {};
-        struct msghdr m = {
-                .msg_name = &peer, .msg_namelen = sizeof(peer), .msg_iov = &iov, .msg_iovlen = 1,
-                .msg_control = control, .msg_controllen = sizeof(control)
-        };
+        struct msghdr m = { .msg_name = &peer,
+                .msg_namelen = sizeof(peer),
+                .msg_iov = &iov,
+                .msg_iovlen = 1,
+                .msg_control = control,
+                .msg_controllen = sizeof(control) };
         struct in_pktinfo *i;
 
         if (wait_readable(dns) != 0 || recvmsg(dns, &m, 0) != 4)
@@ -524,7 +531,9 @@ static int create_within(const char *cgroup)
 static void test_filters_of_three(void **state)
 {
         NEED_FIXTURE(f);
-        const BpfProgram nothing = { .name = "test_nothing", .type = BPF_PROG_TYPE_CGROUP_SKB, .code = nothing_passes,
+        const BpfProgram nothing = { .name = "test_nothing",
+                .type = BPF_PROG_TYPE_CGROUP_SKB,
+                .code = nothing_passes,
                 .size = ELEMENTSOF(nothing_passes) };
         int drop = bpf_load(&nothing, NULL, 0), lo = open_pinned(), status, within;
         Groups g = { .run = f };

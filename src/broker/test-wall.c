@@ -63,7 +63,8 @@ static int inside_tcp(const void *argument)
         fd = socket(to.any.sa_family, SOCK_STREAM, protocol);
         if (fd < 0)
                 return 2;
-        if (row->how == FASTOPEN ? sendto(fd, "x", 1, MSG_FASTOPEN, &to.any, n) != 1 : connect(fd, &to.any, n) < 0)
+        if (row->how == FASTOPEN ? sendto(fd, "x", 1, MSG_FASTOPEN, &to.any, n) != 1
+                                 : connect(fd, &to.any, n) < 0)
                 return 3;
         return row->port > 1 && accept(shadow, NULL, NULL) >= 0 ? 4 : 0;
 }
@@ -161,11 +162,13 @@ static int inside_dns(const void *argument)
 
         if (row->connected && connect(fd, &server.any, n) < 0)
                 return 1;
-        if (row->connected ? send(fd, "question", 8, 0) != 8 : sendto(fd, "question", 8, 0, &server.any, n) != 8)
+        if (row->connected ? send(fd, "question", 8, 0) != 8
+                           : sendto(fd, "question", 8, 0, &server.any, n) != 8)
                 return 2;
         if (wait_readable(fd) != 0)
                 return 3;
-        if (recvfrom(fd, answer, sizeof(answer), 0, &from.any, &from_n) != 6 || memcmp(answer, "answer", 6) != 0)
+        if (recvfrom(fd, answer, sizeof(answer), 0, &from.any, &from_n) != 6 ||
+                        memcmp(answer, "answer", 6) != 0)
                 return 4;
         return same_address(&server, &from) ? 0 : 5;
 }
@@ -177,10 +180,12 @@ static void answer_one(int dns, const char *server)
         char text[16] = "";
         struct iovec iov = { .iov_base = text, .iov_len = sizeof(text) };
         Address peer = {}, wanted, got = {};
-        struct msghdr m = {
-                .msg_name = &peer, .msg_namelen = sizeof(peer), .msg_iov = &iov, .msg_iovlen = 1,
-                .msg_control = control, .msg_controllen = sizeof(control)
-        };
+        struct msghdr m = { .msg_name = &peer,
+                .msg_namelen = sizeof(peer),
+                .msg_iov = &iov,
+                .msg_iovlen = 1,
+                .msg_control = control,
+                .msg_controllen = sizeof(control) };
         struct cmsghdr *c;
 
         assert_int_equal(wait_readable(dns), 0);
@@ -192,13 +197,17 @@ static void answer_one(int dns, const char *server)
                 struct in_pktinfo *i = (void *) CMSG_DATA(c);
 
                 assert_int_equal(c->cmsg_type, IP_PKTINFO);
-                got.in = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(53), .sin_addr = i->ipi_addr };
+                got.in = (struct sockaddr_in){
+                        .sin_family = AF_INET, .sin_port = htons(53), .sin_addr = i->ipi_addr
+                };
                 i->ipi_spec_dst = i->ipi_addr;
         } else {
                 struct in6_pktinfo *i = (void *) CMSG_DATA(c);
 
                 assert_int_equal(c->cmsg_type, IPV6_PKTINFO);
-                got.in6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(53), .sin6_addr = i->ipi6_addr };
+                got.in6 = (struct sockaddr_in6){
+                        .sin6_family = AF_INET6, .sin6_port = htons(53), .sin6_addr = i->ipi6_addr
+                };
         }
         assert_true(same_address(&wanted, &got));
         memcpy(text, "answer", 6);
@@ -233,21 +242,35 @@ typedef struct Own {
 } Own;
 
 static const Own own_rows[] = {
-        { "127.0.0.1", SOCK_STREAM },  { "127.0.0.1", SOCK_DGRAM },  { "127.9.9.9", SOCK_STREAM },
-        { "127.9.9.9", SOCK_DGRAM },   { "::1", SOCK_STREAM },       { "::1", SOCK_DGRAM },
-        { "192.0.2.2", SOCK_STREAM },  { "192.0.2.2", SOCK_DGRAM },  { "fd00:ab::2", SOCK_STREAM },
-        { "fd00:ab::2", SOCK_DGRAM },  { "::ffff:127.0.0.1", SOCK_STREAM }, { "::ffff:127.0.0.1", SOCK_DGRAM },
-        { "::ffff:192.0.2.2", SOCK_STREAM }, { "0.0.0.0", SOCK_STREAM }, { "0.0.0.0", SOCK_DGRAM },
-        { "::", SOCK_STREAM },         { "::", SOCK_DGRAM },
+        { "127.0.0.1", SOCK_STREAM },
+        { "127.0.0.1", SOCK_DGRAM },
+        { "127.9.9.9", SOCK_STREAM },
+        { "127.9.9.9", SOCK_DGRAM },
+        { "::1", SOCK_STREAM },
+        { "::1", SOCK_DGRAM },
+        { EGRESS_SANDBOX_IPV4, SOCK_STREAM },
+        { EGRESS_SANDBOX_IPV4, SOCK_DGRAM },
+        { EGRESS_SANDBOX_IPV6, SOCK_STREAM },
+        { EGRESS_SANDBOX_IPV6, SOCK_DGRAM },
+        { "::ffff:127.0.0.1", SOCK_STREAM },
+        { "::ffff:127.0.0.1", SOCK_DGRAM },
+        { "::ffff:" EGRESS_SANDBOX_IPV4, SOCK_STREAM },
+        { "::ffff:" EGRESS_SANDBOX_IPV4, SOCK_DGRAM },
+        { "0.0.0.0", SOCK_STREAM },
+        { "0.0.0.0", SOCK_DGRAM },
+        { "::", SOCK_STREAM },
+        { "::", SOCK_DGRAM },
 };
 
-/* A server that is bound to that address, a client that says two words to it, and nobody behind another port. */
+/* A server that is bound to that address, a client that says two words to it, and nobody behind another
+ * port. */
 static int inside_own(const void *argument)
 {
         const Own *row = argument;
         Address a, b;
         socklen_t n = make_address(row->address, 0, &a), size = sizeof(b);
-        int server = socket(a.any.sa_family, row->type, 0), client = socket(a.any.sa_family, row->type, 0), c;
+        int server = socket(a.any.sa_family, row->type, 0), client = socket(a.any.sa_family, row->type, 0),
+            c;
         char text[8] = "";
 
         if (bind(server, &a.any, n) < 0 || getsockname(server, &b.any, &size) < 0)
@@ -341,7 +364,8 @@ static int inside_refused(const void *argument)
         for (size_t i = 0; i < ELEMENTSOF(targets); i++) {
                 Address a;
                 socklen_t n = make_address(targets[i], i % 2 ? 443 : 1, &a);
-                int tcp = socket(a.any.sa_family, SOCK_STREAM, 0), udp = socket(a.any.sa_family, SOCK_DGRAM, 0);
+                int tcp = socket(a.any.sa_family, SOCK_STREAM, 0),
+                    udp = socket(a.any.sa_family, SOCK_DGRAM, 0);
 
                 if (connect(tcp, &a.any, n) >= 0 || errno != ECONNREFUSED)
                         return 1 + (int) i;
@@ -388,7 +412,7 @@ static void test_link_closed(void **state)
 
 static int inside_interfaces(const void *argument)
 {
-        _cleanup_free_ char *dev = NULL, *up = NULL;
+        _cleanup_free_ char *dev = NULL;
 
         if (read_file("/proc/thread-self/net/dev", 65536, &dev, NULL) < 0)
                 return 1;

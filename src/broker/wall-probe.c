@@ -31,7 +31,8 @@ static int attach_for_now(const Wall *w, int cgroup_fd, int links[static WALL_PR
                 attr.link_create.attach_type = wall_attach_type(i);
                 links[i] = bpf_call(BPF_LINK_CREATE, &attr);
                 if (links[i] < 0)
-                        return error_set(reterr, links[i], "the kernel does not attach programs of the wall to a cgroup: %s",
+                        return error_set(reterr, links[i],
+                                        "the kernel does not attach programs of the wall to a cgroup: %s",
                                         strerror(-links[i]));
         }
         return 0;
@@ -47,8 +48,9 @@ _noreturn_ static void send_from_inside(const Wall *w)
                 _exit(EXIT_FAILURE);
         fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         (void) inet_pton(AF_INET, FOREIGN, &a.sin_addr);
-        _exit(fd >= 0 && sendto(fd, "?", 1, MSG_DONTWAIT, (struct sockaddr *) &a, sizeof(a)) == 1 ? EXIT_SUCCESS
-                                                                                                    : EXIT_FAILURE);
+        _exit(fd >= 0 && sendto(fd, "?", 1, MSG_DONTWAIT, (struct sockaddr *) &a, sizeof(a)) == 1
+                                        ? EXIT_SUCCESS
+                                        : EXIT_FAILURE);
 }
 
 static int send_datagram(const Wall *w, Error **reterr)
@@ -63,7 +65,8 @@ static int send_datagram(const Wall *w, Error **reterr)
         while (waitpid(pid, &status, 0) < 0)
                 if (errno != EINTR)
                         return error_set(reterr, -errno, "trying the wall: %s", strerror(errno));
-        return status == 0 ? 0 : error_set(reterr, -EIO, "trying the wall: no datagram can be sent from inside");
+        return status == 0 ? 0
+                           : error_set(reterr, -EIO, "trying the wall: no datagram can be sent from inside");
 }
 
 /* The first record of the ring, which nobody else reads. */
@@ -96,8 +99,10 @@ static int check_event(const Wall *w, Error **reterr)
                                       memcmp(e.dest, &wanted, sizeof(wanted)) != 0))
                 r = -EBADMSG;
         if (r < 0)
-                return error_set(reterr, r, "trying the wall: what is refused does not become an event: %s", strerror(-r));
-        return e.tgid > 0 ? 0 : error_set(reterr, -ENODATA, "trying the wall: an event does not say who it was");
+                return error_set(reterr, r, "trying the wall: what is refused does not become an event: %s",
+                                strerror(-r));
+        return e.tgid > 0 ? 0
+                          : error_set(reterr, -ENODATA, "trying the wall: an event does not say who it was");
 }
 
 int wall_probe(const char *cgroup_root, Error **reterr)

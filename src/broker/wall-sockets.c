@@ -7,7 +7,8 @@
 #include "broker/wall-sockets.h"
 
 #define DNS_PORT 53
-/* What the kernel allows by itself (net.core.somaxconn of a new namespace); it cuts silently where it allows less. */
+/* What the kernel allows by itself (net.core.somaxconn of a new namespace); it cuts silently where it allows
+ * less. */
 #define BACKLOG 4096
 
 typedef union Address {
@@ -33,7 +34,8 @@ typedef struct Option {
         int level, name;
 } Option;
 
-/* The addresses are nowhere assigned: IPv4 takes them as local from the route alone, IPv6 wants to be told. */
+/* The addresses are nowhere assigned: IPv4 takes them as local from the route alone, IPv6 wants to be told.
+ */
 static const Option options_ipv6[] = { { IPPROTO_IPV6, IPV6_V6ONLY }, { IPPROTO_IPV6, IPV6_FREEBIND } },
                     options_dns_ipv4[] = { { IPPROTO_IP, IP_PKTINFO } },
                     options_dns_ipv6[] = { { IPPROTO_IPV6, IPV6_RECVPKTINFO } };

@@ -6,8 +6,8 @@
 
 #include "broker/wall-sockets.h"
 
-/* Everything here is loopback: an answer is there when the call that asks for it returns, but for softirqs that the kernel
- * put off to a thread. Hence a wait that is never waited out. */
+/* Everything here is loopback: an answer is there when the call that asks for it returns, but for softirqs
+ * that the kernel put off to a thread. Hence a wait that is never waited out. */
 #define PATIENCE_MSEC 2000
 
 /* Documentation addresses (RFC 5737, RFC 3849) that are not the wall's own. */
@@ -44,10 +44,11 @@ static socklen_t make_address(size_t row, const char *text, uint16_t port, Addre
 
 static bool same_address(size_t row, const Address *a, const Address *b)
 {
-        return rows[row].family == AF_INET
-                               ? a->in.sin_addr.s_addr == b->in.sin_addr.s_addr && a->in.sin_port == b->in.sin_port
-                               : memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(struct in6_addr)) == 0 &&
-                                                 a->in6.sin6_port == b->in6.sin6_port;
+        return rows[row].family == AF_INET ? a->in.sin_addr.s_addr == b->in.sin_addr.s_addr &&
+                                                             a->in.sin_port == b->in.sin_port
+                                           : memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr,
+                                                             sizeof(struct in6_addr)) == 0 &&
+                                                             a->in6.sin6_port == b->in6.sin6_port;
 }
 
 static int wait_for(int fd, short events)
@@ -79,7 +80,8 @@ static int try_connect(int fd, const Address *a, socklen_t size)
 
 static int try_tcp(size_t row, int listener)
 {
-        _cleanup_close_ int client = socket(rows[row].family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), server = -1;
+        _cleanup_close_ int client = socket(rows[row].family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                            server = -1;
         struct linger reset = { .l_onoff = 1 }; /* nothing stays in TIME_WAIT */
         Address wanted, got = {};
         socklen_t size = make_address(row, rows[row].foreign, TCP_PORT, &wanted), n = sizeof(got);
@@ -166,8 +168,8 @@ static int try_loopback(size_t row)
 
 static int fail(int r, size_t row, const char *what, Error **reterr)
 {
-        return error_set(reterr, r, "trying the wall: %s over %s: %s", what, rows[row].family == AF_INET ? "IPv4" : "IPv6",
-                        strerror(-r));
+        return error_set(reterr, r, "trying the wall: %s over %s: %s", what,
+                        rows[row].family == AF_INET ? "IPv4" : "IPv6", strerror(-r));
 }
 
 int wall_sockets_try(const WallSockets *s, Error **reterr)

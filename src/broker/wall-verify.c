@@ -215,7 +215,8 @@ static int check_program(int cgroup_fd, uint32_t attach_type, int program_fd, Bu
         for (uint32_t i = 0; i < n; i++)
                 if (ids[i] == ours.id)
                         return 0;
-        return broken(why, "the wall's program is not attached to the run's cgroup (attach type %u)", attach_type);
+        return broken(why, "the wall's program is not attached to the run's cgroup (attach type %u)",
+                        attach_type);
 }
 
 static int check_programs(const Wall *w, int cgroup_fd, Buf *why)
@@ -234,7 +235,8 @@ static int check_programs(const Wall *w, int cgroup_fd, Buf *why)
 
 int wall_verify(const Wall *w, int cgroup_fd, Buf *why)
 {
-        static int (*const checks[])(const Wall *w, Buf *why) = { check_link, check_sockets, check_links, check_routes };
+        static int (*const checks[])(
+                        const Wall *w, Buf *why) = { check_link, check_sockets, check_links, check_routes };
         int verdict = check_programs(w, cgroup_fd, why);
 
         for (size_t i = 0; verdict >= 0 && i < ELEMENTSOF(checks); i++) {

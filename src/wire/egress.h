@@ -159,13 +159,16 @@ typedef enum EgressEventKind {
         EGRESS_EVENT_DNS = 2,     /* a datagram to port 53, which the warden will read: says who */
         EGRESS_EVENT_DENIED = 3,  /* anything else that was refused without the warden: one attempt, to be recorded */
 } EgressEventKind;
+/* An event of the first two kinds is in the ring before what it is about arrives; it comes once more for a SYN that is sent
+ * again. A denial comes once for each datagram (what one call sends by UDP_SEGMENT is one), and once for each TCP connect
+ * that no packet comes of: to a multicast or broadcast address, and any to a link-local one. Its source is then zero. */
 
 /* 64 bytes, native byte order but for the addresses. */
 typedef struct EgressEvent {
         uint8_t kind, family, protocol, pad; /* AF_*, IPPROTO_* */
         uint16_t source_port, dest_port;     /* host order; 0 where there is none */
         uint8_t source[16], dest[16];
-        uint32_t tgid;                       /* 0: not known */
+        uint32_t tgid;                       /* as the host's first PID namespace counts; 0: not known */
         char comm[16];                       /* the attacker's choice */
         uint32_t pad2;
 } EgressEvent;
