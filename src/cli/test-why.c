@@ -287,6 +287,23 @@ static void test_whole(void **state)
                 assert_true(strcspn(line, "\n") <= 80);
 }
 
+/* What nothing can allow is said once, with the first few of its destinations. */
+static void test_said_once(void **state)
+{
+        _cleanup_free_ char *text = why(
+                        TO_ADDRESS("169.254.169.254", "tcp", "metadata", "80") "," TO_ADDRESS("fd00:ec2::254", "tcp", "metadata",
+                                        "80", COUNT("3")) "," TO_NAME("metadata.google.internal", "dns", "metadata", "53") "," TO_ADDRESS(
+                                        "100.100.100.200", "tcp", "metadata", "80") "," TO_ADDRESS("168.63.129.16", "tcp",
+                                        "metadata", "80") "," TO_ADDRESS("192.0.2.1", "tcp", "no-rule",
+                                        "22") "," TO_ADDRESS("192.0.2.2", "tcp", "no-rule", "22"),
+                        NULL);
+
+        expect_in(text, "\n  169.254.169.254:80, 168.63.129.16:80, 100.100.100.200:80,\n"
+                        "  metadata.google.internal and 1 more (7 attempts)\n    a cloud metadata service\n");
+        expect_in(text, "\n  192.0.2.1:22 (1 attempt)\n");
+        expect_in(text, "\n  192.0.2.2:22 (1 attempt)\n");
+}
+
 static void test_allowed_now(void **state)
 {
         _cleanup_free_ char *text = why(TO_NAME("a.x.example", "dns", "no-rule", "53"), "[Network]\nAllow=tls *.x.example\n");
@@ -358,6 +375,7 @@ int main(void)
                 cmocka_unit_test(test_lines),
                 cmocka_unit_test(test_lines_parse),
                 cmocka_unit_test(test_whole),
+                cmocka_unit_test(test_said_once),
                 cmocka_unit_test(test_allowed_now),
                 cmocka_unit_test(test_tunnel),
                 cmocka_unit_test(test_no_tunnel),

@@ -3,11 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/strv.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/why-egress.h"
 
-enum { SHOWN_MAX = 20, COLUMNS = 80, FACT_INDENT = 4, LINE_INDENT = 6 };
+enum { SHOWN_MAX = 20, DESTINATIONS_SHOWN = 4, COLUMNS = 80, DESTINATION_INDENT = 2, FACT_INDENT = 4, LINE_INDENT = 6 };
 
 /* A group with its advice, and where others have the same line: those behind it. */
 typedef struct Item {
@@ -43,11 +44,21 @@ static int compare_heads(const void *x, const void *y)
         return a->last > b->last ? -1 : a->last < b->last;
 }
 
-/* A name that was looked up and then asked for by its real address needs one line, not two. */
+/* A name that was looked up and then asked for at another one's address needs one line, not two; and of what nothing can
+ * allow, the same is said once. */
+static bool belongs_to(const Item *item, const Item *head)
+{
+        const Advice *a = &item->advice, *b = &head->advice;
+
+        if (a->line || b->line)
+                return a->line && b->line && streq(a->line, b->line);
+        return a->fact == b->fact && streq(a->meaning, b->meaning);
+}
+
 static Item *find_head(const Items *l, const Item *item)
 {
-        for (size_t i = 0; item->advice.line && i < l->n_heads; i++)
-                if (l->heads[i]->advice.line && streq(l->heads[i]->advice.line, item->advice.line))
+        for (size_t i = 0; i < l->n_heads; i++)
+                if (belongs_to(item, l->heads[i]))
                         return l->heads[i];
         return NULL;
 }
@@ -111,17 +122,48 @@ static bool same_fact_before(const Item *head, const Item *item)
         return false;
 }
 
+/* Where one line, or none, is for several destinations, the first few of them. */
+static int list_destinations(const Item *head, char **ret)
+{
+        _cleanup_strv_ char **l = NULL;
+        _cleanup_buf_ Buf b = {};
+        size_t n = 0;
+
+        for (const Item *i = head; i; i = head->advice.line ? NULL : i->next) {
+                _cleanup_free_ char *where = egress_destination(i->group);
+
+                if (!where)
+                        return -ENOMEM;
+                if (!*where) {
+                        free(where);
+                        where = strdup("destinations that were not recorded one by one");
+                }
+                if (!where || strv_contains(l, where))
+                        continue;
+                if (++n <= DESTINATIONS_SHOWN && strv_extend(&l, where) < 0)
+                        return -ENOMEM;
+        }
+        for (size_t i = 0; l && l[i]; i++)
+                buf_printf(&b, "%s%s", i > 0 ? ", " : "", l[i]);
+        if (n > DESTINATIONS_SHOWN)
+                buf_printf(&b, " and %zu more", n - DESTINATIONS_SHOWN);
+        *ret = buf_take_string(&b);
+        return *ret ? 0 : -ENOMEM;
+}
+
 static void print_head(const Item *head, Buf *out)
 {
-        _cleanup_free_ char *where = egress_destination(head->group);
+        _cleanup_free_ char *where = NULL, *text = NULL;
 
-        if (!where) {
+        if (list_destinations(head, &where) < 0 ||
+                        asprintf(&text, "%s (%llu attempt%s)", where, (unsigned long long) head->count,
+                                        head->count == 1 ? "" : "s") < 0) {
+                text = NULL;
                 out->error = -ENOMEM;
                 return;
         }
-        buf_printf(out, "\n  %s (", *where ? where : "Destinations that were not recorded one by one");
-        print_count(head->count, "attempt", out);
-        buf_printf(out, ")\n");
+        buf_printf(out, "\n");
+        output_wrap(out, text, DESTINATION_INDENT, COLUMNS);
         for (const Item *i = head; i; i = i->next)
                 if (!same_fact_before(head, i))
                         print_fact(i, out);

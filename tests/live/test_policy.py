@@ -287,7 +287,7 @@ def test_scope_names_what_it_cannot_carry():
 
 
 def test_completions_and_pages_are_installed():
-    out = sh("ls /usr/share/man/man1/agentbox.1* /usr/share/man/man8/agentboxd.8* /usr/share/man/man5/agentbox.policy.5* "
+    out = sh("ls /usr/share/man/man1/agentbox.1* /usr/share/man/man8/agentboxd.8* /usr/share/man/man8/agentbox-warden.8* /usr/share/man/man5/agentbox.policy.5* "
              "/usr/share/bash-completion/completions/agentbox /usr/share/zsh/site-functions/_agentbox "
              "/usr/share/fish/vendor_completions.d/agentbox.fish")
-    assert len(out.split()) == 6
+    assert len(out.split()) == 7
