@@ -81,16 +81,21 @@ typedef struct Embedding {
 } Embedding;
 
 static const Embedding embeddings[] = {
-        { "::/96", 96, 0 },                      /* IPv4-compatible */
-        { "::ffff:0:0/96", 96, 0 },              /* IPv4-mapped */
-        { "::ffff:0:0:0/96", 96, 0 },            /* IPv4-translated */
-        { "64:ff9b::/96", 96, 0 },               /* NAT64 */
-        { "64:ff9b:1::/48", 48, EMBEDDING_OCTET }, /* NAT64 of a network's own, with all of the prefix ... */
-        { "64:ff9b:1::/48", 96, 0 },             /* ... or with a longer one out of it */
-        { "2002::/16", 16, 0 },                  /* 6to4 */
-        { "2001::/32", 96, EMBEDDING_INVERTED }, /* Teredo */
-        { "::5efe:0:0/96", 96, EMBEDDING_INTERFACE }, /* ISATAP */
+        { "::/96", 96, 0 },                        /* IPv4-compatible */
+        { "::ffff:0:0/96", 96, 0 },                /* IPv4-mapped */
+        { "::ffff:0:0:0/96", 96, 0 },              /* IPv4-translated */
+        { "64:ff9b::/96", 96, 0 },                 /* NAT64 */
+        { "64:ff9b:1::/48", 48, EMBEDDING_OCTET }, /* NAT64 of a network's own, with a prefix of 48 bits, */
+        { "64:ff9b:1::/48", 56, EMBEDDING_OCTET }, /* of 56, */
+        { "64:ff9b:1::/48", 64, EMBEDDING_OCTET }, /* of 64, */
+        { "64:ff9b:1::/48", 96, 0 },               /* of 96 */
+        { "2002::/16", 16, 0 },                    /* 6to4 */
+        { "2001::/32", 32, 0 },                    /* Teredo, its server */
+        { "2001::/32", 96, EMBEDDING_INVERTED },   /* and its client */
+        { "::5efe:0:0/96", 96, EMBEDDING_INTERFACE }, /* ISATAP; two bits of the interface's may be anything */
+        { "::100:5efe:0:0/96", 96, EMBEDDING_INTERFACE },
         { "::200:5efe:0:0/96", 96, EMBEDDING_INTERFACE },
+        { "::300:5efe:0:0/96", 96, EMBEDDING_INTERFACE },
 };
 
 #define LOW_BITS(n) (~(PrefixBits) 0 >> (128 - (n)))

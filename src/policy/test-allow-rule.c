@@ -160,6 +160,9 @@ static void test_metadata(void **state)
                 { "64:ff9b:1:a9fe::/64", true },        /* all of 169.254.0.0/16 */
                 { "64:ff9b:1:6464:64:c800::/88", true },
                 { "64:ff9b:1:6464:64:c900::/88", false },
+                { "64:ff9b:1:a9:fe:a9fe::/96", true },  /* 56 bits */
+                { "64:ff9b:1:0:a9:fea9:fe00::", true }, /* 64 bits */
+                { "64:ff9b:1:0:a9:ffa9:fe00::", false },
                 { "64:ff9b:1::/48", false },
                 { "2002:a9fe:a9fe::1", true },
                 { "2002:a9fe::/32", true },
@@ -169,9 +172,13 @@ static void test_metadata(void **state)
                 { "2002::/16", false },
                 { "2001:0:4136:e378:8000:63bf:5601:5601", true }, /* 169.254.169.254, inverted */
                 { "2001:0:4136:e378:8000:63bf:a9fe:a9fe", false },
+                { "2001:0:a9fe:a9fe::/64", true },
+                { "2001:0:a9ff:a9fe::/64", false },
                 { "2001::/32", false },
                 { "2001:db8::5efe:169.254.169.254", true },
                 { "2001:db8::200:5efe:a9fe:a9fe", true },
+                { "2001:db8::300:5efe:a9fe:a9fe", true },
+                { "2001:db8::400:5efe:a9fe:a9fe", false },
                 { "2001:db8::5efe:0:0/96", false },
                 { "2001:db8::5eff:a9fe:a9fe", false },
                 { "2001:db8::/32", false },
