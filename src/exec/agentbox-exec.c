@@ -15,7 +15,8 @@
  * mmap, munmap, brk, clone, wait4, exit_group, rt_sigaction, rt_sigprocmask, clock_gettime, uname, getpid,
  * getgroups, getsid, setsid, prctl, capget, getsockopt, setsockopt, sendmsg, recvmsg, seccomp,
  *                landlock_create_ruleset, landlock_add_rule, landlock_restrict_self; once the filter is
- *                loaded execve and, where that fails, sendmsg and exit_group.
+ *                loaded chdir, umask, execve and, where that fails, write and exit_group; for files of the caller's
+ *                rt_sigaction, openat, mkdirat, read, poll, pwrite64, ftruncate, utimensat, fchmod, symlinkat, unlinkat.
  *                capset only where a capability is left to drop.
  *                Tried, to be refused or not: socket, bind, getsockname, ioctl, connect, sendto, recvfrom;
  * in a child keyctl, mount, umount2, setresuid, unshare. trusts         the kernel, and the RunSpec: whoever
@@ -24,7 +25,7 @@
  * RunSpec; read a policy or a configuration, or heed its environment (it only reports that); speak to
  * anybody but the broker; leave a process, a file, a descriptor or a mapping behind
  *
- * Stages: attest, receive, stdio, tty, cwd, limits, capabilities, landlock, seccomp, execve (enum
+ * Stages: attest, receive, stdio, tty, limits, capabilities, landlock, seccomp, unpack, cwd, execve (enum
  * ExecStage). The
  * first that fails sends one ExecFailure and ends the process. The closing of "executed" without such a
  * message means that the workload runs.
@@ -186,6 +187,22 @@ static int stage_seccomp(Shim *s)
         return exec_confine_seccomp(&s->spec);
 }
 
+/* Behind the filter: whoever finds a way to make a fool of it with a stream has what a workload has, and no more. */
+static int stage_unpack(Shim *s)
+{
+        _cleanup_buf_ Buf message = {};
+        ExecCopied copied;
+        int r;
+
+        if (s->fds.copy_in < 0)
+                return 0;
+        r = exec_unpack(s->workspace, s->fds.copy_in, &copied);
+        close(s->fds.copy_in);
+        if (r >= 0)
+                r = exec_copied_encode(&copied, &message);
+        return r < 0 ? r : exec_channel_send(s->channel, &message);
+}
+
 /* Errors that mean "not in this directory of PATH, but maybe in the next". */
 static bool search_goes_on(int error)
 {
@@ -246,16 +263,18 @@ static int (*const stages[_EXEC_STAGE_MAX])(Shim *s) = {
         [EXEC_STAGE_RECEIVE] = stage_receive,
         [EXEC_STAGE_STDIO] = stage_stdio,
         [EXEC_STAGE_TTY] = stage_tty,
-        [EXEC_STAGE_CWD] = stage_cwd,
         [EXEC_STAGE_LIMITS] = stage_limits,
         [EXEC_STAGE_CAPABILITIES] = stage_capabilities,
         [EXEC_STAGE_LANDLOCK] = stage_landlock,
         [EXEC_STAGE_SECCOMP] = stage_seccomp,
+        [EXEC_STAGE_UNPACK] = stage_unpack,
+        [EXEC_STAGE_CWD] = stage_cwd,
         [EXEC_STAGE_EXECVE] = stage_execve,
 };
 static_assert(EXEC_STAGE_ATTEST == 0 && EXEC_STAGE_EXECVE == _EXEC_STAGE_MAX - 1,
                 "the stages run in the enum's order");
-static_assert(EXEC_STAGE_SECCOMP == EXEC_STAGE_EXECVE - 1, "nothing but execve happens under the filter");
+static_assert(EXEC_STAGE_UNPACK > EXEC_STAGE_SECCOMP && EXEC_STAGE_CWD > EXEC_STAGE_UNPACK,
+                "a caller's bytes are read under the filter, and the directory to start in may be among them");
 
 static bool is_channel(int fd)
 {

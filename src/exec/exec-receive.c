@@ -7,25 +7,23 @@
 
 int exec_channel_send(int channel, const Buf *message)
 {
-        struct iovec v = { .iov_base = message->data, .iov_len = message->size };
-        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
         ssize_t n;
 
         if (message->error < 0)
                 return message->error;
         do
-                n = sendmsg(channel, &m, MSG_NOSIGNAL);
+                n = write(channel, message->data, message->size);
         while (n < 0 && errno == EINTR);
         if (n < 0)
                 return -errno;
         return (size_t) n == message->size ? 0 : -EIO;
 }
 
-/* Exactly one control message, with exactly RUNSPEC_FDS descriptors. Whatever came is closed where that is
- * not so. */
-static int take_fds(struct msghdr *m, int ret[RUNSPEC_FDS])
+/* Exactly one control message, with RUNSPEC_FDS or RUNSPEC_FDS_MAX descriptors: how many. Whatever came is closed where
+ * that is not so. */
+static int take_fds(struct msghdr *m, int ret[RUNSPEC_FDS_MAX])
 {
-        int fds[RUNSPEC_FDS] = {};
+        int fds[RUNSPEC_FDS_MAX] = {};
         size_t n_fds = 0, n_messages = 0;
 
         for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
@@ -39,18 +37,19 @@ static int take_fds(struct msghdr *m, int ret[RUNSPEC_FDS])
                         int fd;
 
                         memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-                        if (n_fds < RUNSPEC_FDS)
+                        if (n_fds < RUNSPEC_FDS_MAX)
                                 fds[n_fds] = fd;
                         else
                                 close(fd);
                         n_fds++;
                 }
         }
-        if (n_messages == 1 && n_fds == RUNSPEC_FDS && !(m->msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
-                memcpy(ret, fds, sizeof(fds));
-                return 0;
+        if (n_messages == 1 && n_fds >= RUNSPEC_FDS && n_fds <= RUNSPEC_FDS_MAX &&
+                        !(m->msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+                memcpy(ret, fds, n_fds * sizeof(int));
+                return (int) n_fds;
         }
-        for (size_t i = 0; i < MIN2(n_fds, (size_t) RUNSPEC_FDS); i++)
+        for (size_t i = 0; i < MIN2(n_fds, (size_t) RUNSPEC_FDS_MAX); i++)
                 close(fds[i]);
         return -EBADMSG;
 }
@@ -85,7 +84,7 @@ int exec_receive(int channel, RunSpec *ret, ExecFds *ret_fds)
                 .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
         };
         _cleanup_free_ void *data = NULL;
-        int fds[RUNSPEC_FDS], r;
+        int fds[RUNSPEC_FDS_MAX], n_fds, r = 0;
         size_t size = 0;
         ssize_t n;
 
@@ -97,21 +96,29 @@ int exec_receive(int channel, RunSpec *ret, ExecFds *ret_fds)
                 return 0;
         if (n < 0)
                 return -errno;
-        r = take_fds(&m, fds);
-        if (r < 0)
-                return r;
+        n_fds = take_fds(&m, fds);
+        if (n_fds < 0)
+                return n_fds;
         if ((size_t) n != strlen(RUNSPEC_MESSAGE) || memcmp(payload, RUNSPEC_MESSAGE, (size_t) n) != 0)
                 r = -EBADMSG;
         else
                 r = memfd_read_sealed(fds[0], RUNSPEC_SIZE_MAX, &data, &size);
         if (r >= 0)
                 r = runspec_decode(data, size, ret);
+        if (r >= 0 && ret->copy_in != (n_fds > (int) RUNSPEC_FDS)) {
+                runspec_done(ret);
+                r = -EBADMSG;
+        }
         close(fds[0]);
         if (r < 0) {
-                for (size_t i = 1; i < RUNSPEC_FDS; i++)
+                for (int i = 1; i < n_fds; i++)
                         close(fds[i]);
                 return r;
         }
-        *ret_fds = (ExecFds){ .stdio = { fds[1], fds[2], fds[3] }, .executed = fds[4] };
+        *ret_fds = (ExecFds){
+                .stdio = { fds[1], fds[2], fds[3] },
+                .executed = fds[4],
+                .copy_in = ret->copy_in ? fds[5] : -1,
+        };
         return 1;
 }

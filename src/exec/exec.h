@@ -15,12 +15,14 @@ int exec_attest(const char *workspace, const char *abstract_name, Attest *ret);
 /* exec-probe.c: fills a->probes, a->keyring and a->keyring_error. No child of it is left when it returns. */
 int exec_probe(const char *workspace, const char *abstract_name, Attest *a);
 
-/* exec-receive.c: one message. */
+/* exec-receive.c: one message. By write(2), for sendmsg() may be denied by the filter that is loaded by then. A broker
+ * that is gone is -EPIPE where SIGPIPE is ignored, and else the end. */
 int exec_channel_send(int channel, const Buf *message);
 /* What came beside the memfd, all CLOEXEC. */
 typedef struct ExecFds {
         int stdio[3];
         int executed; /* closed by the execve and by nothing else */
+        int copy_in;  /* -1: none */
 } ExecFds;
 /* Waits for the word that a scope is ready. 1: ret_workspace is newly allocated. 0: the broker closed its
  * end. */
@@ -35,6 +37,10 @@ int exec_confine_limits(const RunSpec *spec);
  * under no_new_privs nothing can be gained from it. */
 int exec_confine_capabilities(bool bounding);
 int exec_confine_seccomp(const RunSpec *spec);
+
+/* exec-unpack.c: the files of the stream into the workspace, under all the walls of the workload. A service's limits count
+ * here as for the workload. */
+int exec_unpack(const char *workspace, int fd, ExecCopied *ret);
 
 /* exec-landlock.c: needs no_new_privs. Adds rules for the terminal on 0, 1 and 2, too. */
 int exec_landlock_abi(void); /* ≥ 1, or negative errno */

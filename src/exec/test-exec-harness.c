@@ -212,7 +212,7 @@ void harness_done(Harness *h)
 
 Shim harness_start(const Harness *h, const Options *o)
 {
-        Shim s = { .out = -1, .err = -1, .executed = -1 };
+        Shim s = { .out = -1, .err = -1, .executed = -1, .copy_in = -1 };
         int pair[2];
 
         assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
@@ -283,7 +283,8 @@ void harness_send_message(const Shim *s, const char *payload, const int *fds, si
 void harness_send(Shim *s, const RunSpec *spec)
 {
         Buf b = {};
-        int out[2], err[2], executed[2], fds[RUNSPEC_FDS];
+        int out[2], err[2], executed[2], fds[RUNSPEC_FDS_MAX];
+        size_t n = spec->copy_in ? RUNSPEC_FDS_MAX : RUNSPEC_FDS;
 
         assert_int_equal(runspec_encode(spec, &b), 0);
         assert_int_equal(pipe2(out, O_CLOEXEC), 0);
@@ -294,9 +295,10 @@ void harness_send(Shim *s, const RunSpec *spec)
         fds[2] = out[1];
         fds[3] = err[1];
         fds[4] = executed[1];
+        fds[5] = s->copy_in;
         assert_int_equal(fd_set_nonblock(out[1], true), 0); /* the shim must undo it */
-        harness_send_message(s, RUNSPEC_MESSAGE, fds, RUNSPEC_FDS);
-        for (size_t i = 0; i < RUNSPEC_FDS; i++)
+        harness_send_message(s, RUNSPEC_MESSAGE, fds, n);
+        for (size_t i = 0; i < n; i++)
                 close(fds[i]);
         s->out = out[0];
         s->err = err[0];
@@ -352,6 +354,10 @@ void harness_finish(Shim *s, Outcome *ret)
                         drain(&s->err, &err);
         }
         n = receive(s->channel, p, sizeof(p));
+        if (n > 0 && exec_copied_decode(p, (size_t) n, &ret->copied) >= 0) {
+                ret->has_copied = true;
+                n = receive(s->channel, p, sizeof(p));
+        }
         if (n > 0) {
                 assert_int_equal(exec_failure_decode(p, (size_t) n, &ret->failure), 0);
                 ret->has_failure = true;

@@ -29,12 +29,14 @@ typedef struct Shim {
         pid_t pid;
         int channel;
         int out, err, executed; /* read ends; -1 before harness_send() */
+        int copy_in;            /* goes with a RunSpec that says copy_in, and is closed by that */
 } Shim;
 
 typedef struct Outcome {
         int status; /* of waitpid() */
-        bool has_failure;
+        bool has_failure, has_copied;
         ExecFailure failure;
+        ExecCopied copied;
         char *out, *err;
         size_t n_out;
 } Outcome;

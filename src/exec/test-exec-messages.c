@@ -47,9 +47,9 @@ static void test_wrong_messages(void **state)
         for (size_t i = 0; i < ELEMENTSOF(fds); i++)
                 fds[i] = i == 0 ? memfd(b.data, b.size) : open("/dev/null", O_RDWR | O_CLOEXEC);
         for (size_t n = 0; n <= ELEMENTSOF(fds); n++)
-                if (n != RUNSPEC_FDS)
+                if (n != RUNSPEC_FDS) /* one more, and the RunSpec does not say so, is wrong as well */
                         assert_message_refused(RUNSPEC_MESSAGE, fds, n, EBADMSG);
-        assert_message_refused("agentbox-runspec 2", fds, RUNSPEC_FDS, EBADMSG);
+        assert_message_refused("agentbox-runspec 1", fds, RUNSPEC_FDS, EBADMSG);
         assert_message_refused(RUNSPEC_MESSAGE "x", fds, RUNSPEC_FDS, EBADMSG);
         assert_message_refused("agentbox", fds, RUNSPEC_FDS, EBADMSG);
         assert_message_refused("x", fds, RUNSPEC_FDS, EBADMSG);

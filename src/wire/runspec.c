@@ -7,7 +7,7 @@
 
 /* The message, in this order (integers little endian, strings and lists as in codec.h):
  *
- *   u32 magic, argv, env, cwd, u8 tty
+ *   u32 magic, argv, env, cwd, u8 tty, u8 copy_in
  *   u32 n, n times (u16 code, u8 jt, u8 jf, u32 k)
  *   u64 landlock_fs, landlock_write, u8 landlock_exec_written, u8 landlock_scope, u32 landlock_abi
  *   u32 n, n times (u32 resource, u64 max) */
@@ -57,6 +57,7 @@ int runspec_encode(const RunSpec *s, Buf *out)
         buf_strv(out, s->env);
         buf_blob(out, s->cwd, strlen(s->cwd));
         buf_u8(out, s->tty);
+        buf_u8(out, s->copy_in);
         buf_u32(out, s->n_filter);
         for (uint32_t i = 0; i < s->n_filter; i++) {
                 const struct sock_filter *f = &s->filter[i];
@@ -133,6 +134,7 @@ int runspec_decode(const void *p, size_t n, RunSpec *ret)
         s.env = read_strv(&reader, RUNSPEC_ARGS_MAX, RUNSPEC_SIZE_MAX);
         s.cwd = read_string(&reader, PATH_MAX - 1);
         s.tty = read_bool(&reader);
+        s.copy_in = read_bool(&reader);
         read_filter(&reader, &s);
         s.landlock_fs = read_u64(&reader);
         s.landlock_write = read_strv(&reader, RUNSPEC_PATHS_MAX, PATH_MAX - 1);
@@ -186,6 +188,7 @@ static const char *const exec_stage_names[_EXEC_STAGE_MAX] = {
         [EXEC_STAGE_CAPABILITIES] = "capabilities",
         [EXEC_STAGE_LANDLOCK] = "landlock",
         [EXEC_STAGE_SECCOMP] = "seccomp",
+        [EXEC_STAGE_UNPACK] = "unpack",
         [EXEC_STAGE_EXECVE] = "execve",
 };
 
@@ -213,6 +216,28 @@ int exec_failure_decode(const void *p, size_t n, ExecFailure *ret)
                         error > 4095)
                 return -EBADMSG;
         *ret = (ExecFailure){ .stage = (ExecStage) stage, .error = (int) error };
+        return 0;
+}
+
+int exec_copied_encode(const ExecCopied *c, Buf *out)
+{
+        buf_u32(out, EXEC_COPIED_MAGIC);
+        buf_u64(out, c->files);
+        buf_u64(out, c->bytes);
+        return buf_u64(out, c->left);
+}
+
+int exec_copied_decode(const void *p, size_t n, ExecCopied *ret)
+{
+        Reader reader = { .data = p, .size = n };
+        uint32_t magic = read_u32(&reader);
+        ExecCopied c = { .files = read_u64(&reader) };
+
+        c.bytes = read_u64(&reader);
+        c.left = read_u64(&reader);
+        if (read_end(&reader) < 0 || magic != EXEC_COPIED_MAGIC)
+                return -EBADMSG;
+        *ret = c;
         return 0;
 }
 

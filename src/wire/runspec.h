@@ -11,25 +11,29 @@
 /* Broker → shim, once, after the attestation was found good. Travels as a sealed memfd (argv and environment
  * may be megabytes) whose descriptor comes in ONE SOCK_SEQPACKET message together with the others:
  *
- *   payload     "agentbox-runspec 1" (no NUL)
- *   SCM_RIGHTS  memfd, stdin, stdout, stderr, executed
+ *   payload     "agentbox-runspec 2" (no NUL)
+ *   SCM_RIGHTS  memfd, stdin, stdout, stderr, executed, and copy-in where the RunSpec says so
  *
  * "executed" is the write end of a pipe that nobody else holds: the shim keeps it open (CLOEXEC) and writes
  * nothing to it, so that its closing tells the broker of the execve. (The socket's own end of file tells
  * nothing: PID 1 keeps a copy of the shim's end for as long as the unit lives.) Where anything fails, the
- * shim sends one ExecFailure message over the socket and exits. */
+ * shim sends one ExecFailure message over the socket and exits.
+ *
+ * "copy-in" is the read end of a pipe, whose other end the caller has: a stream of files (wire/tree.h) for the
+ * workspace. When they are written, the shim says so with one ExecCopied message. */
 
 /* The shim itself, in the host's /usr, which is the run's. */
 #define SHIM_PATH PKGLIBEXECDIR "/agentbox-exec"
 
-#define RUNSPEC_MESSAGE "agentbox-runspec 1"
-#define RUNSPEC_MAGIC 0x32534241u /* "ABS2" */
+#define RUNSPEC_MESSAGE "agentbox-runspec 2"
+#define RUNSPEC_MAGIC 0x33534241u /* "ABS3" */
 #define RUNSPEC_SIZE_MAX (8u << 20)
 #define RUNSPEC_ARGS_MAX 65536u
 #define RUNSPEC_FILTER_MAX 4096u /* BPF_MAXINSNS */
 #define RUNSPEC_PATHS_MAX 64u
 #define RUNSPEC_LIMITS_MAX 16u /* RLIM_NLIMITS */
 #define RUNSPEC_FDS 5u /* memfd, stdin, stdout, stderr, executed */
+#define RUNSPEC_FDS_MAX (RUNSPEC_FDS + 1) /* copy-in */
 
 typedef struct RunLimit {
         uint32_t resource; /* RLIMIT_* */
@@ -41,6 +45,7 @@ typedef struct RunSpec {
         char **env;                 /* NAME=VALUE */
         char *cwd;                  /* absolute, inside the root; must resolve beneath it */
         bool tty;                   /* stdin is the slave of a pty: becomes the controlling terminal */
+        bool copy_in;               /* one descriptor more came, and files in it */
         struct sock_filter *filter; /* at least one instruction: a run without a filter does not exist */
         uint32_t n_filter;
         uint64_t landlock_fs;  /* LANDLOCK_ACCESS_FS_* wanted handled, as far as landlock_abi knows them; 0:
@@ -82,11 +87,12 @@ typedef enum ExecStage {
         EXEC_STAGE_RECEIVE, /* the RunSpec itself */
         EXEC_STAGE_STDIO,
         EXEC_STAGE_TTY,
-        EXEC_STAGE_CWD,
         EXEC_STAGE_LIMITS,
         EXEC_STAGE_CAPABILITIES,
         EXEC_STAGE_LANDLOCK,
         EXEC_STAGE_SECCOMP,
+        EXEC_STAGE_UNPACK, /* error EBADMSG: the stream was cut or is none; EREMOTEIO: its sender gave up */
+        EXEC_STAGE_CWD,
         EXEC_STAGE_EXECVE, /* error ENOENT: 127, anything else: 126 */
         _EXEC_STAGE_MAX,
 } ExecStage;
@@ -102,4 +108,13 @@ typedef struct ExecFailure {
 int exec_failure_encode(const ExecFailure *f, Buf *out);
 int exec_failure_decode(const void *p, size_t n, ExecFailure *ret);
 const char *exec_stage_to_string(ExecStage stage); /* "receive", ...; never NULL */
+
+/* The files are in the workspace: so many, of so many bytes; and so many the caller says it left out. */
+#define EXEC_COPIED_MAGIC 0x31494241u /* "ABI1" */
+#define EXEC_COPIED_SIZE 28u
+typedef struct ExecCopied {
+        uint64_t files, bytes, left;
+} ExecCopied;
+int exec_copied_encode(const ExecCopied *c, Buf *out);
+int exec_copied_decode(const void *p, size_t n, ExecCopied *ret); /* -EBADMSG */
 int exec_failure_exit_status(const ExecFailure *f);

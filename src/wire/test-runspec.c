@@ -33,6 +33,7 @@ static RunSpec sample(void)
                 .env = sample_env,
                 .cwd = S("/workspace"),
                 .tty = true,
+                .copy_in = true,
                 .filter = program,
                 .n_filter = ELEMENTSOF(program),
                 .landlock_fs = 0x1122334455667788,
@@ -72,12 +73,13 @@ static void test_round_trip(void **state)
                 assert_int_equal(out.limits[i].resource, in.limits[i].resource);
                 assert_int_equal(out.limits[i].max, in.limits[i].max);
         }
-        assert_true(out.tty && out.landlock_exec_written && out.landlock_scope);
+        assert_true(out.tty && out.copy_in && out.landlock_exec_written && out.landlock_scope);
         runspec_done(&out);
 
         /* Each flag alone, so that none stands for another; and no list at all. */
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
                 in.tty = i == 0;
+                in.copy_in = i == 3;
                 in.landlock_exec_written = i == 1;
                 in.landlock_scope = i == 2;
                 in.env = in.landlock_write = NULL;
@@ -85,6 +87,7 @@ static void test_round_trip(void **state)
                 assert_int_equal(runspec_encode(&in, &b), 0);
                 assert_int_equal(runspec_decode(b.data, b.size, &out), 0);
                 assert_int_equal(out.tty, i == 0);
+                assert_int_equal(out.copy_in, i == 3);
                 assert_int_equal(out.landlock_exec_written, i == 1);
                 assert_int_equal(out.landlock_scope, i == 2);
                 assert_non_null(out.env);
@@ -120,7 +123,7 @@ static void test_scope_start(void **state)
 /* The bytes themselves: what they are must not change without the magic number changing, too. */
 static void test_golden(void **state)
 {
-        static const uint8_t golden[] = "ABS2"
+        static const uint8_t golden[] = "ABS3"
                                         "\3\0\0\0"
                                         "\7\0\0\0/bin/sh"
                                         "\0\0\0\0"
@@ -129,7 +132,7 @@ static void test_golden(void **state)
                                         "\3\0\0\0A=1"
                                         "\2\0\0\0B="
                                         "\12\0\0\0/workspace"
-                                        "\1"
+                                        "\1\1"
                                         "\3\0\0\0"
                                         "\x20\0\0\0\4\0\0\0"
                                         "\x15\0\1\2\x3e\0\0\xc0"
@@ -307,6 +310,33 @@ static void test_failure_mutations(void **state)
         buf_done(&b);
 }
 
+static int decode_copied(const void *p, size_t n)
+{
+        ExecCopied c;
+
+        return exec_copied_decode(p, n, &c);
+}
+
+static void test_copied(void **state)
+{
+        static const uint8_t golden[] = "ABI1\1\0\0\0\0\0\0\0\0\2\0\0\0\0\0\0\3\0\0\0\0\0\0\0";
+        ExecCopied out = {};
+        ExecFailure f;
+        Buf b = {};
+
+        assert_int_equal(exec_copied_encode(&(ExecCopied){ 1, 512, 3 }, &b), 0);
+        assert_int_equal(b.size, EXEC_COPIED_SIZE);
+        assert_memory_equal(b.data, golden, b.size);
+        for (size_t i = 0; i < b.size; i++)
+                assert_int_equal(exec_copied_decode(b.data, i, &out), -EBADMSG);
+        assert_int_equal(out.files, 0);
+        assert_int_equal(exec_copied_decode(b.data, b.size, &out), 0);
+        assert_true(out.files == 1 && out.bytes == 512 && out.left == 3);
+        assert_int_equal(exec_failure_decode(b.data, b.size, &f), -EBADMSG);
+        mutate(b.data, b.size, 20000, decode_copied);
+        buf_done(&b);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -319,6 +349,7 @@ int main(void)
                 cmocka_unit_test(test_mutations),
                 cmocka_unit_test(test_failure),
                 cmocka_unit_test(test_failure_mutations),
+                cmocka_unit_test(test_copied),
         };
 
         return cmocka_run_group_tests_name("runspec", tests, NULL, NULL);
