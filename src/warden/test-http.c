@@ -226,6 +226,7 @@ static void test_request_line(void **state)
                 ROW("", "GET\t/ HTTP/1.1\r\n"),
                 ROW("", "GET /\tHTTP/1.1\r\n"),
                 ROW("", "GET / a HTTP/1.1\r\n"),
+                ROW("", "GET /\ta HTTP/1.1\r\n"),
                 ROW("", "GET /\r\n"),
                 ROW("", "GET\r\n"),
                 ROW("", "\r\n"),

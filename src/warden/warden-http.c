@@ -143,12 +143,13 @@ static bool request_line_read(ByteSpan line, Head *head)
 
 /* ---- the fields that frame or route a request */
 
-/* For the two on which the framing hangs: what every reader trims the same way. */
-static bool trim_strictly(ByteSpan *value)
+/* For what the framing hangs on: one blank is what every client sends and every reader trims. The rest of the value must
+ * then be what is wanted, byte for byte. */
+static ByteSpan without_blank(ByteSpan value)
 {
-        if (value->n > 0 && value->p[0] == ' ')
-                value->p++, value->n--;
-        return value->n > 0 && !is_blank(value->p[0]) && !is_blank(value->p[value->n - 1]);
+        if (value.n > 0 && value.p[0] == ' ')
+                value.p++, value.n--;
+        return value;
 }
 
 static bool take_host(Head *head, ByteSpan value)
@@ -161,21 +162,21 @@ static bool take_length(Head *head, ByteSpan value)
 {
         char digits[LENGTH_DIGITS_MAX + 1] = {};
 
-        if (!trim_strictly(&value) || value.n > LENGTH_DIGITS_MAX || (value.p[0] == '0' && value.n > 1))
+        value = without_blank(value);
+        if (value.n == 0 || value.n > LENGTH_DIGITS_MAX || (value.p[0] == '0' && value.n > 1))
                 return false;
         memcpy(digits, value.p, value.n);
-        return strlen(digits) == value.n && parse_u64(digits, &head->length) >= 0 && head->length <= INT64_MAX &&
-               ++head->n_lengths == 1;
+        return parse_u64(digits, &head->length) >= 0 && head->length <= INT64_MAX && ++head->n_lengths == 1;
 }
 
 static bool take_coding(Head *head, ByteSpan value)
 {
-        return trim_strictly(&value) && same(value, "chunked") && ++head->n_codings == 1;
+        return same(without_blank(value), "chunked") && ++head->n_codings == 1;
 }
 
 static bool take_expect(Head *head, ByteSpan value)
 {
-        return trim_strictly(&value) && same(value, "100-continue") && ++head->n_expects == 1;
+        return same(without_blank(value), "100-continue") && ++head->n_expects == 1;
 }
 
 static bool take_connection(Head *head, ByteSpan value);
@@ -290,7 +291,7 @@ static size_t head_take(HttpReader *h, ByteSpan section, HttpVerdict *v)
         ByteSpan rest = section;
         Head head = {};
 
-        if (!request_line_read(take_line(&rest), &head) || !fields_read(rest, &head) || head.n_hosts != 1 ||
+        if (!request_line_read(take_line(&rest), &head) || !fields_read(rest, &head) || head.n_hosts == 0 ||
                         !framing_good(&head)) {
                 name_host(h, &head, v);
                 return fail_bad(h, v);

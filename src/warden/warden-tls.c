@@ -189,8 +189,7 @@ static bool read_hello(ByteSpan s, Hello *h)
                 return false;
         if (!take_vector(&s, 2, &ciphers) || ciphers.n == 0 || ciphers.n % 2 != 0)
                 return false;
-        if (!take_vector(&s, 1, &compressions) || compressions.n == 0 ||
-                        !memchr(compressions.p, 0 /* null */, compressions.n))
+        if (!take_vector(&s, 1, &compressions) || !memchr(compressions.p, 0 /* null */, compressions.n))
                 return false;
         /* Before TLS 1.2 there need be none: then there is no name either. */
         if (s.n == 0)
