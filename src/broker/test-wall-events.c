@@ -163,7 +163,8 @@ static void test_attempts(void **state)
         NEED_FIXTURE(f);
 
         for (size_t i = 0; i < ELEMENTSOF(attempts); i++)
-                check_attempt(f, attempts + i);
+                if (has_address(f, attempts[i].to))
+                        check_attempt(f, attempts + i);
         for (size_t i = 0; i < 2; i++) {
                 assert_true(accept(f->wall.tcp[i], NULL, NULL) < 0);
                 assert_true(recv(f->wall.dns[i], &(char){ 0 }, 1, 0) < 0);
@@ -208,10 +209,13 @@ static void test_ping(void **state)
         NEED_FIXTURE(f);
 
         run_inside(f, inside_ping, "127.0.0.1");
-        run_inside(f, inside_ping, "::1");
         expect_no_event(f);
         run_inside(f, inside_ping, "8.8.8.8");
         expect_event(f, EGRESS_EVENT_DENIED, IPPROTO_ICMP, "8.8.8.8", 0, 0);
+        if (f->wall.tcp[1] < 0)
+                return;
+        run_inside(f, inside_ping, "::1");
+        expect_no_event(f);
         run_inside(f, inside_ping, "2001:db8::1");
         expect_event(f, EGRESS_EVENT_DENIED, IPPROTO_ICMPV6, "2001:db8::1", 0, 0);
         expect_no_event(f);
@@ -268,6 +272,8 @@ static void test_source_routes(void **state)
                 assert_int_equal(e.protocol, IPPROTO_UDP);
                 assert_int_equal(e.dest_port, ports[i]);
                 assert_int_equal(e.tgid, pid);
+                if (f->wall.tcp[1] < 0)
+                        continue;
                 pid = run_inside(f, inside_source_route_ipv6, ports + i);
                 expect_event(f, EGRESS_EVENT_DENIED, IPPROTO_ROUTING, "::1", 0, pid);
                 expect_no_event(f);
@@ -299,6 +305,10 @@ static void test_fragments(void **state)
         NEED_FIXTURE(f);
         char space[LARGE];
 
+        if (f->wall.tcp[1] < 0) {
+                print_message("skipped: no IPv6 here\n");
+                skip();
+        }
         expect_event(f, EGRESS_EVENT_DENIED, IPPROTO_UDP, "2001:db8::1", quic,
                         run_inside(f, inside_fragments, &quic));
         expect_event(f, EGRESS_EVENT_DNS, IPPROTO_UDP, "2001:db8::1", dns,

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/bpf.h>
+#include <linux/io_uring.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/io.h"
@@ -290,6 +292,11 @@ bool same_address(const Address *a, const Address *b)
         return memcmp(x, y, sizeof(x)) == 0;
 }
 
+bool has_address(const Fixture *f, const char *text)
+{
+        return !strchr(text, ':') || f->wall.tcp[1] >= 0;
+}
+
 static int wait_for(int fd, short events)
 {
         struct pollfd p = { .fd = fd, .events = events };
@@ -314,4 +321,34 @@ int connect_error(int fd, const Address *a, socklen_t n)
         if (wait_for(fd, POLLOUT) != 0)
                 return ETIMEDOUT;
         return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 ? errno : error;
+}
+
+int uring_connect(int fd, const Address *a, socklen_t n)
+{
+        struct io_uring_params p = {};
+        _cleanup_close_ int ring = (int) syscall(SYS_io_uring_setup, 1, &p);
+        struct io_uring_sqe *sqe;
+        struct io_uring_cqe *cqe;
+        char *sq, *cq;
+
+        if (ring < 0)
+                return -1;
+        sq = mmap(NULL, p.sq_off.array + p.sq_entries * sizeof(uint32_t), PROT_READ | PROT_WRITE, MAP_SHARED,
+                        ring, IORING_OFF_SQ_RING);
+        cq = mmap(NULL, p.cq_off.cqes + p.cq_entries * sizeof(*cqe), PROT_READ | PROT_WRITE, MAP_SHARED,
+                        ring, IORING_OFF_CQ_RING);
+        sqe = mmap(NULL, sizeof(*sqe), PROT_READ | PROT_WRITE, MAP_SHARED, ring, IORING_OFF_SQES);
+        if (sq == MAP_FAILED || cq == MAP_FAILED || sqe == MAP_FAILED)
+                return errno;
+        *sqe = (struct io_uring_sqe){ .opcode = IORING_OP_CONNECT,
+                .flags = IOSQE_ASYNC,
+                .fd = fd,
+                .addr = (uint64_t) (uintptr_t) a,
+                .off = n };
+        *(uint32_t *) (void *) (sq + p.sq_off.array) = 0;
+        atomic_store((_Atomic uint32_t *) (void *) (sq + p.sq_off.tail), 1);
+        if (syscall(SYS_io_uring_enter, ring, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) != 1)
+                return errno;
+        cqe = (void *) (cq + p.cq_off.cqes);
+        return -cqe->res;
 }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <sys/socket.h>
 
 #include "broker/broker-wall.h"
@@ -68,6 +69,11 @@ socklen_t make_address(const char *text, uint16_t port, Address *ret);
 /* IPv4 within IPv6 counts as IPv4, as the packet is. */
 bool same_address(const Address *a, const Address *b);
 
+/* Whether the wall has what that address needs: IPv6, where it is one. */
+bool has_address(const Fixture *f, const char *text);
+
 /* What a connect comes to: 0 or positive errno. */
 int connect_error(int fd, const Address *a, socklen_t n);
+/* The same by a worker of io_uring(7), whose name is not the process's; -1: the kernel lets nobody. */
+int uring_connect(int fd, const Address *a, socklen_t n);
 int wait_readable(int fd);
