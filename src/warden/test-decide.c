@@ -261,6 +261,59 @@ static void test_seeds(void **state)
         free(rules);
 }
 
+/* What the addresses are made of: the seed's last five bytes give the base, the others the prefix. */
+static void test_seed(void **state)
+{
+        EgressRule rules[] = { tls("a.test", 443) };
+        WardenSpec spec = spec_of(rules, ELEMENTSOF(rules));
+        EgressAddress before, ipv4, ipv6;
+
+        memset(spec.seed, 0, sizeof(spec.seed));
+        for (size_t i = 0; i <= WARDENSPEC_SEED_SIZE; i++) {
+                _cleanup_(decider_freep) Decider *d = NULL;
+
+                assert_int_equal(decider_new(&spec, &d), 0);
+                assert_int_equal(decider_name(d, "a.test", &ipv4, &ipv6), EGRESS_OK);
+                assert_int_equal(ipv6.bytes[1], spec.seed[0] | 0x80);
+                assert_memory_equal(ipv6.bytes + 2, spec.seed + 1, 10);
+                if (i == 0)
+                        assert_int_equal(low_bits(&ipv4), 1);
+                else if (i > 11)
+                        assert_true(low_bits(&ipv4) != low_bits(&before));
+                else
+                        assert_int_equal(low_bits(&ipv4), low_bits(&before));
+                before = ipv4;
+                if (i < WARDENSPEC_SEED_SIZE)
+                        spec.seed[i] = (uint8_t) (i + 1);
+        }
+}
+
+/* As many rules of one kind as there may be: each is found, none beside them. */
+static void test_many(void **state)
+{
+        EgressRule *rules = calloc(WARDENSPEC_RULES_MAX, sizeof(*rules));
+        WardenSpec spec = spec_of(rules, WARDENSPEC_RULES_MAX);
+        _cleanup_(decider_freep) Decider *d = NULL;
+        EgressDecision e;
+
+        for (unsigned i = 0; i < WARDENSPEC_RULES_MAX; i++) {
+                rules[i] = address("10.0.0.0", 32, (uint16_t) (1 + i % 3));
+                rules[i].address.bytes[1] = (uint8_t) (i / 3 >> 7);
+                rules[i].address.bytes[2] = (uint8_t) (i / 3 << 1);
+        }
+        assert_int_equal(decider_new(&spec, &d), 0);
+        for (unsigned i = 0; i < WARDENSPEC_RULES_MAX; i++) {
+                EgressAddress a = rules[i].address;
+
+                decider_connection(d, &a, rules[i].port, &e);
+                assert_ptr_equal(e.tcp, rules + i);
+                assert_int_equal(connect_to(d, &a, 4), EGRESS_PORT);
+                a.bytes[2] |= 1;
+                assert_int_equal(connect_to(d, &a, rules[i].port), EGRESS_NO_RULE);
+        }
+        free(rules);
+}
+
 static void test_pool(void **state)
 {
         EgressRule rules[] = { tls("a.test", 443), below(tls("test", 443)), below(http("b.test", 80)) };
@@ -592,6 +645,8 @@ int main(void)
                 cmocka_unit_test(test_metadata_names),
                 cmocka_unit_test(test_no_mapping),
                 cmocka_unit_test(test_seeds),
+                cmocka_unit_test(test_seed),
+                cmocka_unit_test(test_many),
                 cmocka_unit_test(test_pool),
                 cmocka_unit_test(test_kinds_and_ports),
                 cmocka_unit_test(test_options),
