@@ -116,7 +116,7 @@ int loopback_filter_confine_self(const char *cgroup_root, Error **reterr)
         BpfProgramId ours;
         int r;
 
-        cgroup = own_cgroup_open(cgroup_root, reterr);
+        cgroup = own_cgroup_open(cgroup_root, true, reterr);
         if (cgroup < 0)
                 return cgroup;
         fd = load(reterr);

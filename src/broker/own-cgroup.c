@@ -9,7 +9,18 @@
 
 #define CGROUP_FILE_MAX 65536u
 
-int own_cgroup_open(const char *root, Error **reterr)
+/* members: a number and a newline each. */
+static bool is_member(const char *members, const char *own)
+{
+        size_t n = strlen(own);
+
+        for (const char *line = members; line; line = strchr(line, '\n'), line = line ? line + 1 : NULL)
+                if (strncmp(line, own, n) == 0)
+                        return true;
+        return false;
+}
+
+int own_cgroup_open(const char *root, bool alone, Error **reterr)
 {
         _cleanup_free_ char *groups = NULL, *members = NULL;
         _cleanup_close_ int fd = -1;
@@ -31,7 +42,9 @@ int own_cgroup_open(const char *root, Error **reterr)
         if (r < 0)
                 return error_set(reterr, r, "%s: %s", path, strerror(-r));
         snprintf(own, sizeof(own), "%i\n", (int) getpid());
-        if (!streq(members, own))
+        if (!is_member(members, own))
+                return error_set(reterr, -ESRCH, "%s is not the broker's cgroup", path);
+        if (alone && !streq(members, own))
                 return error_set(
                                 reterr, -EBUSY, "%s is not the broker's alone: start it as a service", path);
         return TAKE_FD(fd);

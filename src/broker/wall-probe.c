@@ -114,7 +114,7 @@ int wall_probe(const char *cgroup_root, Error **reterr)
         r = wall_create(&w, reterr);
         if (r < 0)
                 return r;
-        cgroup = own_cgroup_open(cgroup_root, reterr);
+        cgroup = own_cgroup_open(cgroup_root, false, reterr);
         if (cgroup < 0)
                 return cgroup;
         r = attach_for_now(&w, cgroup, links, reterr);
