@@ -100,6 +100,8 @@ static void take_over(Run *r)
                 end_unit(m, r->unit);
                 return;
         }
+        if (r->warden && r->warden->is_over)
+                run_kill(r, KILL_WARDEN);
         if (*r->caller.sender && !broker_bus_has_client(m, r->caller.sender))
                 run_on_client_gone(r);
         sd_journal_print(LOG_INFO, "Run %s is taken over from an earlier broker", r->id);

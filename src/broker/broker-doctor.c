@@ -12,6 +12,7 @@
 #include "broker/broker-doctor.h"
 #include "broker/host-config.h"
 #include "broker/run.h"
+#include "broker/wall-probe.h"
 #include "broker/warden-plan.h"
 #include "policy/allow-rule.h"
 
@@ -166,19 +167,19 @@ static void check_seccomp(Manager *m, Finding *f)
                                 strerror(errno));
 }
 
-/* One is made, and tried from inside. */
 static void check_wall(Manager *m, Finding *f)
 {
-        _cleanup_(wall_done) Wall wall = WALL_NONE;
         _cleanup_error_ Error *e = NULL;
-        int r = m->no_walls ? error_set(&e, m->no_walls->code, "%s", m->no_walls->message) : wall_create(&wall, &e);
+        int r = m->no_walls ? error_set(&e, m->no_walls->code, "%s", m->no_walls->message)
+                            : wall_probe(m->host.cgroup_root_unified, &e);
 
         if (r >= 0)
                 found(f, OK, "", "what a run sends is caught: a wall was made and tried");
         else
                 found(f, FAILED,
-                                "the kernel needs CONFIG_NET_NS, CONFIG_BPF_SYSCALL and CONFIG_CGROUP_BPF, 5.15 or later; a "
-                                "container must let bpf() through. Until then only Egress=none, addresses and open work",
+                                "the kernel needs CONFIG_NET_NS, CONFIG_BPF_SYSCALL and CONFIG_CGROUP_BPF, 5.15 "
+                                "or later, and a container must let bpf() through; until then no run with "
+                                "Egress=filtered starts",
                                 "what a run sends cannot be caught: %s", error_message(e, r));
 }
 
@@ -190,9 +191,11 @@ static void check_host_config(Manager *m, Finding *f)
         int r = host_config_read(HOST_CONFIG, &config, &e);
 
         if (r < 0)
-                found(f, FAILED, "correct it; until then no run with Egress=filtered starts", "%s", error_message(e, r));
+                found(f, FAILED, "correct it; until then no run with Egress=filtered starts", "%s",
+                                error_message(e, r));
         else if (config.proxy_host)
-                found(f, OK, "", "what runs send goes out by the proxy %s, port %u", config.proxy_host, config.proxy_port);
+                found(f, OK, "", "what runs send goes out by the proxy %s, port %u", config.proxy_host,
+                                config.proxy_port);
         else
                 found(f, OK, "", "runs connect without a proxy");
 }
@@ -220,10 +223,10 @@ static void check_name_servers(Manager *m, Finding *f)
         STRV_FOREACH(i, servers)
                 if (is_metadata(&metadata, *i)) {
                         found(f, WARNING,
-                                        "use a local resolver (systemd-resolved, for example); wardens refuse this address to runs "
-                                        "all the same",
-                                        "the name server %s is at an address of a cloud metadata service: the second lock on "
-                                        "wardens, IPAddressDeny=, has a hole there",
+                                        "use a local resolver (systemd-resolved, for example); wardens "
+                                        "refuse this address to runs all the same",
+                                        "the name server %s is at an address of a cloud metadata service: "
+                                        "the second lock on wardens, IPAddressDeny=, has a hole there",
                                         *i);
                         return;
                 }
@@ -253,8 +256,8 @@ static void check_leftovers(Manager *m, Finding *f)
                 return;
         }
         STRV_FOREACH(i, units)
-                n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i) && !manager_by_warden(m, *i) &&
-                           broker_made_unit(m, *i);
+                n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i) &&
+                           !manager_by_warden(m, *i) && broker_made_unit(m, *i);
         if (n_units + n_directories == 0)
                 found(f, OK, "", "nothing is left over");
         else

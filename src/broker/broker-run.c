@@ -157,7 +157,8 @@ static int start_unit(Run *r, Error **reterr)
                                                 .other = r->scope    ? r->mount
                                                          : r->warden ? r->warden->unit
                                                                      : NULL,
-                                                .other_props = r->scope ? &r->mount_props : &r->warden->props,
+                                                .other_props = r->warden ? &r->warden->props
+                                                                         : &r->mount_props,
                                                 .other_stdin_fd = warden_fd,
                                 },
                                 on_unit_accepted, r, &r->start_slot);
@@ -184,7 +185,8 @@ static void begin_authorised(Run *r)
                 return;
         }
         if (r->name && manager_name_is_taken(r->manager, r->caller.uid, r->name)) {
-                run_refuse(r, AGENTBOX_ERROR_INVALID_REQUEST, "a run of yours named %s is there already", r->name);
+                run_refuse(r, AGENTBOX_ERROR_INVALID_REQUEST, "a run of yours named %s is there already",
+                                r->name);
                 return;
         }
         r->phase = RUN_STARTING;
@@ -331,7 +333,8 @@ static int open_cgroup(Run *r, int *ret, Error **reterr)
         if (!r->warden)
                 return 0;
         if (!root)
-                return error_set(reterr, -ENODEV, "no cgroup2 hierarchy is mounted, which what a run sends is seen by");
+                return error_set(reterr, -ENODEV,
+                                "no cgroup2 hierarchy is mounted, which what a run sends is seen by");
         if (snprintf(path, sizeof(path), "%s%s", root, r->status.control_group ?: "") >= (int) sizeof(path))
                 return error_set(reterr, -ENAMETOOLONG, "the path of the run's cgroup is too long");
         *ret = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -381,7 +384,8 @@ void run_advance(Run *r)
         }
         k = open_cgroup(r, &cgroup_fd, &e);
         if (k >= 0)
-                k = r->scope ? 0 : run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
+                k = r->scope ? 0
+                             : run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
         if (k < 0) {
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
                 return;

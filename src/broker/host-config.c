@@ -49,10 +49,13 @@ static int check_proxy_host(char *host, Error **reterr)
         if (!strchr(host, '/') && prefix_parse(host, &p) == 0)
                 return check_proxy_address(&p, reterr);
         if (!host_name_valid(host, &why))
-                return error_set(reterr, -EINVAL, "the proxy's host is neither a name nor an address: %s", why);
+                return error_set(reterr, -EINVAL, "the proxy's host is neither a name nor an address: %s",
+                                why);
         for (char *c = host; *c; c++)
                 *c = (char) tolower((unsigned char) *c);
-        return metadata_name(host) ? error_set(reterr, -EINVAL, "the proxy's name is a cloud metadata service") : 0;
+        return metadata_name(host)
+                               ? error_set(reterr, -EINVAL, "the proxy's name is a cloud metadata service")
+                               : 0;
 }
 
 /* http://HOST:PORT, with a slash behind it at most. */
@@ -66,18 +69,22 @@ static int parse_proxy(const char *value, HostConfig *c, Error **reterr)
         if (c->proxy_host)
                 return error_set(reterr, -EINVAL, "https_proxy= is there twice");
         if (!rest)
-                return error_set(reterr, -EINVAL, "https_proxy= takes http://HOST:PORT (the proxy itself is spoken to "
-                                                  "without TLS)");
+                return error_set(reterr, -EINVAL,
+                                "https_proxy= takes http://HOST:PORT (the proxy itself is spoken to "
+                                "without TLS)");
         end = rest + strlen(rest);
         if (end > rest && end[-1] == '/')
                 end--;
         bracket = *rest == '[';
-        colon = bracket ? memchr(rest, ']', (size_t) (end - rest)) : memchr(rest, ':', (size_t) (end - rest));
+        colon = bracket ? memchr(rest, ']', (size_t) (end - rest))
+                        : memchr(rest, ':', (size_t) (end - rest));
         if (colon && bracket)
                 colon++;
         if (!colon || colon >= end || *colon != ':')
-                return error_set(reterr, -EINVAL, "https_proxy= takes http://HOST:PORT: the port is missing");
-        host = bracket ? strndup(rest + 1, (size_t) (colon - rest - 2)) : strndup(rest, (size_t) (colon - rest));
+                return error_set(
+                                reterr, -EINVAL, "https_proxy= takes http://HOST:PORT: the port is missing");
+        host = bracket ? strndup(rest + 1, (size_t) (colon - rest - 2))
+                       : strndup(rest, (size_t) (colon - rest));
         port = strndup(colon + 1, (size_t) (end - colon - 1));
         if (!host || !port)
                 return error_set(reterr, -ENOMEM, "out of memory");
@@ -106,7 +113,8 @@ static int parse_nat64(const char *value, HostConfig *c, Error **reterr)
         for (size_t i = 0; r == 0 && i < ELEMENTSOF(lengths); i++)
                 length_is_good |= p.length == lengths[i];
         if (r < 0 || p.family != PREFIX_IPV6 || !length_is_good)
-                return error_set(reterr, -EINVAL, "nat64_prefix= takes an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits");
+                return error_set(reterr, -EINVAL,
+                                "nat64_prefix= takes an IPv6 prefix of 32, 40, 48, 56, 64 or 96 bits");
         for (unsigned i = 0; i < 16; i++)
                 c->nat64[i] = (uint8_t) (p.address >> (120 - 8 * i));
         if (p.length > 64 && c->nat64[8] != 0)
@@ -148,8 +156,10 @@ static int parse_line(char *line, HostConfig *c, Error **reterr)
         if (!shown)
                 return error_set(reterr, -ENOMEM, "out of memory");
         if (!value)
-                return error_set(reterr, -EINVAL, *key == '[' ? "no section but " SECTION " is known: %s"
-                                                              : "neither KEY=VALUE nor a comment: %s", shown);
+                return error_set(reterr, -EINVAL,
+                                *key == '[' ? "no section but " SECTION " is known: %s"
+                                            : "neither KEY=VALUE nor a comment: %s",
+                                shown);
         *value = 0;
         value = stripped(value + 1);
         key = stripped(key);

@@ -7,11 +7,12 @@
 
 #include "base/error.h"
 
-/* What the administrator says about this host's own network, for the wardens of all runs: /etc/agentbox/agentbox.conf.
+/* What the administrator says about this host's own network, for the wardens of all runs:
+ * /etc/agentbox/agentbox.conf.
  *
  *   [Network]                                 may be left out
- *   https_proxy=http://HOST:PORT              connections go out by this proxy (CONNECT); HOST: a name or an address
- *   nat64_prefix=PREFIX/LEN                   where the network's own NAT64 is, besides 64:ff9b::/96
+ *   https_proxy=http://HOST:PORT              connections go out by this proxy (CONNECT); HOST: a name or an
+ * address nat64_prefix=PREFIX/LEN                   where the network's own NAT64 is, besides 64:ff9b::/96
  *
  * Read anew for each run that needs it. */
 

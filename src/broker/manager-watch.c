@@ -226,7 +226,6 @@ static void catch_up(Run *r)
         _cleanup_message_ sd_bus_message *reply = NULL;
         int k;
 
-        run_warden_catch_up(r);
         if (r->unit_over) {
                 run_end_again(r);
                 return;
@@ -262,9 +261,14 @@ static int on_reconnect(sd_event_source *source, uint64_t usec, void *userdata)
                 return 0;
         }
         for (Run *r = m->runs; r; r = next) {
+                char unit[sizeof(r->unit)];
+
                 next = r->next;
+                strcpy(unit, r->unit);
                 if (r->phase > RUN_ASKING)
                         catch_up(r);
+                if (manager_by_unit(m, unit) == r) /* r may be gone */
+                        run_warden_catch_up(r);
         }
         arm_beginner(m);
         return 0;

@@ -91,6 +91,18 @@ static int append_identity(sd_bus_message *m, const Run *r)
         return k;
 }
 
+/* What its warden has counted so far. */
+static int append_egress(sd_bus_message *m, const Run *r)
+{
+        EgressTally t;
+
+        if (!run_warden_read_tally(r, &t))
+                return 0;
+        return sd_bus_message_append(m, "{sv}{sv}{sv}{sv}", "egress_bytes", "t", (uint64_t) t.bytes_sent,
+                        "ingress_bytes", "t", (uint64_t) t.bytes_received, "egress_allowed", "t",
+                        (uint64_t) t.allowed, "egress_denied", "t", (uint64_t) t.denied);
+}
+
 /* Of a run that lives: the figures of this moment. */
 static int append_living(sd_bus_message *m, Run *r)
 {
@@ -111,7 +123,9 @@ static int append_living(sd_bus_message *m, Run *r)
                 k = append_u64(m, "memory", r->usage.last[USAGE_MEMORY]);
         if (k >= 0)
                 k = append_u64(m, "tasks", r->usage.last[USAGE_TASKS]);
-        return k < 0 ? k : append_u64(m, "cpu_usec", r->usage.last[USAGE_CPU_USEC]);
+        if (k >= 0)
+                k = append_u64(m, "cpu_usec", r->usage.last[USAGE_CPU_USEC]);
+        return k < 0 ? k : append_egress(m, r);
 }
 
 int run_append_facts(sd_bus_message *m, Run *r)

@@ -69,7 +69,9 @@ static void on_over(Run *r)
                 death = run_warden_death(r);
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the run's warden ended while it started: %s%s%s",
                                 death ?: "?", w->status.exec_main_status >= 200 ? ": " : "",
-                                w->status.exec_main_status >= 200 ? start_failure_text(w->status.exec_main_status) : "");
+                                w->status.exec_main_status >= 200
+                                                ? start_failure_text(w->status.exec_main_status)
+                                                : "");
         } else if (r->unit_over) {
                 if (r->phase == RUN_ENDING)
                         run_end(r);
@@ -78,21 +80,25 @@ static void on_over(Run *r)
                 run_kill(r, KILL_WARDEN);
 }
 
-static void on_status(Run *r)
+/* Where it is over, r may be gone afterwards, and its warden with it. */
+static bool on_status(Run *r)
 {
         RunWarden *w = r->warden;
         const UnitStatus *s = &w->status;
+        bool is_over;
 
         if (s->active_state && !streq(s->active_state, "inactive"))
                 w->was_up = true;
-        if (w->was_up && unit_status_is_over(s))
+        is_over = w->was_up && unit_status_is_over(s);
+        if (is_over)
                 on_over(r);
+        return is_over;
 }
 
 void run_warden_on_changed(Run *r, sd_bus_message *body)
 {
         if (!r->warden->is_over && unit_status_read_changed(&r->warden->status, body) >= 0)
-                on_status(r);
+                (void) on_status(r);
 }
 
 void run_warden_on_job_removed(Run *r, const char *result)
@@ -103,9 +109,10 @@ void run_warden_on_job_removed(Run *r, const char *result)
                 return;
         w->was_up = true;
         if (!unit_status_is_over(&w->status) && r->phase == RUN_STARTING && !streq(result, "done"))
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1's start of the warden's unit ended with \"%s\"", result);
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "PID 1's start of the warden's unit ended with \"%s\"", result);
         else
-                on_status(r);
+                (void) on_status(r);
 }
 
 static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
@@ -114,9 +121,11 @@ static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error
         RunWarden *w = r->warden;
 
         w->check_slot = sd_bus_slot_unref(w->check_slot);
-        if (!w->is_over && !sd_bus_message_is_method_error(m, NULL) && unit_status_read_reply(&w->status, m) >= 0)
-                on_status(r);
-        /* r has been refused by now, if that was it. */
+        if (w->is_over)
+                return 0;
+        if (!sd_bus_message_is_method_error(m, NULL) && unit_status_read_reply(&w->status, m) >= 0 &&
+                        on_status(r))
+                return 0;
         if (w->is_suspect && r->phase == RUN_STARTING)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 did not start the run's unit");
         return 0;
@@ -140,7 +149,8 @@ bool run_warden_suspect(Run *r)
         if (!w || w->is_over)
                 return false;
         w->was_up = w->is_suspect = true;
-        return w->check_slot || broker_unit_get_all(r->manager->pid1.bus, w->unit, on_checked, r, &w->check_slot) >= 0;
+        return w->check_slot ||
+               broker_unit_get_all(r->manager->pid1.bus, w->unit, on_checked, r, &w->check_slot) >= 0;
 }
 
 static int ask_now(Run *r)
@@ -162,7 +172,7 @@ void run_warden_catch_up(Run *r)
         w->was_up = true;
         if (w->is_ending && !unit_status_is_over(&w->status))
                 (void) broker_unit_stop(r->manager->pid1.bus, w->unit);
-        on_status(r);
+        (void) on_status(r);
 }
 
 int run_warden_adopt(Run *r, bool has_unit)
@@ -202,7 +212,8 @@ void run_warden_end(Run *r)
         w->is_ending = true;
         /* PID 1 does the same by itself, for nothing else needs it. */
         (void) broker_unit_stop(r->manager->pid1.bus, w->unit);
-        if (sd_event_add_time_relative(r->manager->event, &w->deadline, CLOCK_MONOTONIC, END_USEC, 0, on_deadline, r) < 0)
+        if (sd_event_add_time_relative(r->manager->event, &w->deadline, CLOCK_MONOTONIC, END_USEC, 0,
+                            on_deadline, r) < 0)
                 w->is_over = true;
 }
 
@@ -218,7 +229,8 @@ bool run_warden_read_tally(const Run *r, EgressTally *ret)
 {
         EgressTally t;
 
-        if (!r->warden || r->warden->tally_fd < 0 || pread(r->warden->tally_fd, &t, sizeof(t), 0) != sizeof(t))
+        if (!r->warden || r->warden->tally_fd < 0 ||
+                        pread(r->warden->tally_fd, &t, sizeof(t), 0) != sizeof(t))
                 return false;
         memcpy(ret, &t, sizeof(t));
         return true;
@@ -229,7 +241,8 @@ static int add_destinations(const EgressTally *t, char ***list)
         uint32_t n = MIN2(t->n_top, EGRESS_TALLY_TOP);
 
         for (uint32_t i = 0; i < n; i++) {
-                char *shown = escape_for_display(t->top[i], strnlen(t->top[i], EGRESS_TALLY_TEXT), EGRESS_TALLY_TEXT);
+                char *shown = escape_for_display(
+                                t->top[i], strnlen(t->top[i], EGRESS_TALLY_TEXT), EGRESS_TALLY_TEXT);
                 int k = !shown ? -ENOMEM : strv_push(list, shown);
 
                 if (k < 0)
@@ -244,12 +257,17 @@ static void write_lost(Run *r, uint64_t n)
         AuditSubject subject = run_subject(r);
         _cleanup_free_ char *message = NULL;
 
-        if (asprintf(&message, "Run %s: %llu attempts to reach something were denied, and its warden died before it had "
-                               "them on record", r->id, (unsigned long long) n) < 0)
+        if (asprintf(&message,
+                            "Run %s: %llu attempts to reach something were denied, and its warden died before "
+                            "it had them on record",
+                            r->id, (unsigned long long) n) < 0)
                 message = NULL;
         (void) audit_write(AUDIT_EGRESS_DENIED, &subject,
-                        &(AuditDetail){ .message = message ?: "Egress denied", .reason = "warden-lost",
-                                        .proto = "*", .dest_name = "*", .count = n });
+                        &(AuditDetail){ .message = message ?: "Egress denied",
+                                        .reason = "warden-lost",
+                                        .proto = "*",
+                                        .dest_name = "*",
+                                        .count = n });
 }
 
 void run_warden_count(Run *r)

@@ -18,8 +18,8 @@
 #include "broker/warden-unit.h"
 #include "wire/bus-iface.h"
 
-/* The start of a run's warden: from the policy to a process that has been told what to do. How it lives and ends is in
- * run-warden-life.c. */
+/* The start of a run's warden: from the policy to a process that has been told what to do. How it lives and
+ * ends is in run-warden-life.c. */
 
 #define RESOLV_CONF "/etc/resolv.conf"
 #define RESOLV_CONF_MAX (64u * 1024)
@@ -114,20 +114,25 @@ static int make_wall(Run *r, Error **reterr)
 {
         int k = manager_take_wall(r->manager, &r->warden->wall, reterr);
 
-        return k < 0 ? error_prefix(reterr, k, "this kernel does not let agentbox catch what a run sends (\"agentbox "
-                                               "doctor\" says more)")
+        return k < 0 ? error_prefix(reterr, k,
+                                       "this kernel does not let agentbox catch what a run sends (see "
+                                       "\"agentbox doctor\")")
                      : 0;
 }
 
-/* Root's, in the run's directory, so that whatever broker sees the end of the run finds it. */
+/* Root's, in the run's directory, so that whatever broker sees the end of the run finds it. Written, not only cut to
+ * size: where the file system is full, that must show here and not in the warden, as SIGBUS. */
 static int make_tally(Run *r, Error **reterr)
 {
+        static const EgressTally zero;
         RunWarden *w = r->warden;
+        int k;
 
-        w->tally_fd = openat(r->dir_fd, WARDEN_TALLY_FILE, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (w->tally_fd < 0 || ftruncate(w->tally_fd, sizeof(EgressTally)) < 0)
-                return error_set(reterr, -errno, "cannot make the file that the warden counts in: %m");
-        return 0;
+        w->tally_fd = openat(r->dir_fd, WARDEN_TALLY_FILE, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                        0600);
+        k = w->tally_fd < 0 ? -errno : write_full(w->tally_fd, &zero, sizeof(zero));
+        return k < 0 ? error_set(reterr, k, "cannot make the file that the warden counts in: %s", strerror(-k))
+                     : 0;
 }
 
 static int connect_to(const char *path, int *ret_fd, Error **reterr)
@@ -151,8 +156,8 @@ static int make_sockets(Run *r, Error **reterr)
 
 int run_warden_prepare(Run *r, Error **reterr)
 {
-        static int (*const steps[])(Run * r, Error * *reterr) = { make_plan, make_root, make_props, make_tally,
-                make_sockets, make_wall };
+        static int (*const steps[])(Run * r, Error * *reterr) = { make_plan, make_root, make_props,
+                make_tally, make_sockets, make_wall };
 
         r->warden = run_warden_new(r->id);
         if (!r->warden)
@@ -180,7 +185,8 @@ static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *ret_er
                 return 0;
         k = e ? -EIO : unit_status_read_reply(&w->status, m);
         if (k < 0) {
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 does not tell the properties of the warden's unit: %s",
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "PID 1 does not tell the properties of the warden's unit: %s",
                                 e ? e->message ?: e->name : strerror(-k));
                 return 0;
         }
@@ -199,11 +205,12 @@ static void on_hello(Run *r, const Buf *message, const struct ucred *peer)
                 run_mark(r, MARK_WARDEN_HELLO);
                 w->peer = *peer;
                 w->has_hello = true;
-                k = broker_unit_get_all(r->manager->pid1.bus, w->unit, on_properties, r, &w->properties_slot);
+                k = broker_unit_get_all(
+                                r->manager->pid1.bus, w->unit, on_properties, r, &w->properties_slot);
         }
         if (k < 0)
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the run's warden said something that it should not: %s",
-                                strerror(-k));
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "the run's warden said something that it should not: %s", strerror(-k));
 }
 
 static void on_ready(Run *r, const Buf *message)
@@ -213,8 +220,8 @@ static void on_ready(Run *r, const Buf *message)
         int k = wardenready_decode(message->data, message->size, &ready);
 
         if (k < 0)
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the run's warden said something that it should not: %s",
-                                strerror(-k));
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "the run's warden said something that it should not: %s", strerror(-k));
         else if (ready.error != 0)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the run's warden failed in stage %.*s: %s",
                                 (int) sizeof(ready.stage), ready.stage, strerror(ready.error));
@@ -242,7 +249,8 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
         else if (k > 0 && r->phase == RUN_STARTING && w->is_told && !w->is_ready && peer.pid == w->peer.pid)
                 on_ready(r, &message);
         else if (r->phase == RUN_STARTING)
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the run's warden said something that it should not");
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "the run's warden said something that it should not");
         else
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
         return 0;
@@ -287,8 +295,8 @@ static int on_slice(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
         if (k > 0)
                 k = strv_extend(&w->open_slices, slices[i]);
         if (k < 0) {
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 does not tell what %s allows: %s", slices[i],
-                                strerror(-k));
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 does not tell what %s allows: %s",
+                                slices[i], strerror(-k));
                 return 0;
         }
         w->n_slices++;
@@ -379,9 +387,10 @@ static int send_message(int channel, const int *fds, size_t n)
         } control = {};
         char text[] = WARDENSPEC_MESSAGE "\0"; /* the last byte says whether the two of IPv6 are there */
         struct iovec v = { .iov_base = text, .iov_len = sizeof(text) - 1 };
-        struct msghdr m = {
-                .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(n * sizeof(int))
-        };
+        struct msghdr m = { .msg_iov = &v,
+                .msg_iovlen = 1,
+                .msg_control = &control,
+                .msg_controllen = CMSG_SPACE(n * sizeof(int)) };
         struct cmsghdr *c = CMSG_FIRSTHDR(&m);
         ssize_t k;
 

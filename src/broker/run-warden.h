@@ -15,15 +15,15 @@
 
 /* The warden of a filtered run, and the wall that leads to it. One of each, as long as the run.
  *
- *   prepared ──▶ started with the run, in one transaction ──▶ met: its hello, its unit's properties, what its slices
- *   allow ──▶ verified, with the run ──▶ told: WardenSpec and descriptors ──▶ ready ──▶ (the run's command is executed)
- *   ──▶ over: with the run, which is bound to it, or before, which ends the run
+ *   prepared ──▶ started with the run, in one transaction ──▶ met: its hello, its unit's properties, what
+ * its slices allow ──▶ verified, with the run ──▶ told: WardenSpec and descriptors ──▶ ready ──▶ (the run's
+ * command is executed) ──▶ over: with the run, which is bound to it, or before, which ends the run
  *
  * What it has counted is in a file of the run's directory, so that the next broker finds it, too. */
 
 #define WARDEN_UNIT_PREFIX "agentbox-warden-"
 #define WARDEN_RUN_ID_LENGTH 10u /* RUN_ID_LENGTH */
-#define WARDEN_SLICES 3u /* its own, agentbox.slice, -.slice: what they allow, the unit may */
+#define WARDEN_SLICES 3u         /* its own, agentbox.slice, -.slice: what they allow, the unit may */
 
 typedef struct Run Run;
 
@@ -42,7 +42,7 @@ typedef struct RunWarden {
         struct ucred peer; /* who sent it, from the kernel */
         sd_bus_slot *properties_slot, *check_slot, *slice_slots[WARDEN_SLICES];
         sd_bus_message *properties;
-        unsigned n_slices; /* that have told */
+        unsigned n_slices;  /* that have told */
         char **open_slices; /* those of them that allow addresses */
         bool has_hello, is_told, is_ready;
 
@@ -66,7 +66,8 @@ int run_warden_prepare(Run *r, Error **reterr);
 int run_warden_open(Run *r, int *ret_warden_fd, Error **reterr);
 /* The call was sent: what must be asked besides. */
 int run_warden_ask(Run *r);
-/* Everything that it and PID 1 have to tell before the verification has been told; also where the run has no warden. */
+/* Everything that it and PID 1 have to tell before the verification has been told; also where the run has no
+ * warden. */
 bool run_warden_is_met(const Run *r);
 /* The verification's view of it. */
 void run_warden_verify_input(const Run *r, int cgroup_fd, VerifyWarden *ret);
@@ -86,10 +87,10 @@ int run_warden_adopt(Run *r, bool has_unit);
 void run_warden_on_changed(Run *r, sd_bus_message *body);
 void run_warden_on_job_removed(Run *r, const char *result);
 void run_warden_on_removed(Run *r);
-/* The run's unit was not started, since something that it needs was not. true: PID 1 is asked whether that is the warden, and
- * the run is refused with what it answers. */
+/* The run's unit was not started, since something that it needs was not. true: PID 1 is asked whether that
+ * is the warden, and the run is refused with what it answers. */
 bool run_warden_suspect(Run *r);
-/* The connection to PID 1 is back. */
+/* The connection to PID 1 is back. r may be gone afterwards. */
 void run_warden_catch_up(Run *r);
 
 /* The run's unit is over: so is its reason to be. Told once. */

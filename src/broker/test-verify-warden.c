@@ -22,10 +22,10 @@
 #define WARDEN_GROUP "/agentbox.slice/agentbox-warden.slice/" WARDEN_ID ".service"
 #define WARDEN_PID 4720
 #define WARDEN_UID 61300u
-#define LIMITS                                                                                       \
-        "Limit                     Soft Limit           Hard Limit           Units     \n"          \
-        "Max file size             4096                 4096                 bytes     \n"          \
-        "Max core file size        1                    1                    bytes     \n"          \
+#define LIMITS                                                                             \
+        "Limit                     Soft Limit           Hard Limit           Units     \n" \
+        "Max file size             4096                 4096                 bytes     \n" \
+        "Max core file size        1                    1                    bytes     \n" \
         "Max open files            2112                 2112                 files     \n"
 
 static int verify_nothing(const void *wall, int cgroup_fd, Buf *why)
@@ -78,9 +78,11 @@ static void warden_proc(Fixture *f)
                         "CapAmb:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
         fixture_write(f, "proc/4720/limits", LIMITS);
         fixture_write(f, "proc/4720/mountinfo",
-                        "204 145 0:49 /agentbox/x/warden / ro,nosuid,nodev,relatime - tmpfs tmpfs rw,mode=755\n"
+                        "204 145 0:49 /agentbox/x/warden / ro,nosuid,nodev,relatime - tmpfs tmpfs "
+                        "rw,mode=755\n"
                         "205 204 0:58 / /dev ro,nosuid,noexec - tmpfs tmpfs rw,size=4096k,mode=755\n"
-                        "210 204 0:61 / /proc rw,nosuid,nodev,noexec,relatime - proc proc rw,hidepid=invisible\n"
+                        "210 204 0:61 / /proc rw,nosuid,nodev,noexec,relatime - proc proc "
+                        "rw,hidepid=invisible\n"
                         "212 204 0:62 / /run rw,nosuid,nodev - tmpfs tmpfs rw,size=64k\n");
         fixture_write(f, "proc/4720/ns/net", "");
         fixture_write(f, "proc/4720/ns/user", "");
@@ -113,15 +115,18 @@ static void warden_files(Fixture *f)
 
 static void warden_unit(Fixture *f)
 {
-        static const char *const extra[] = { "Id=" WARDEN_ID ".service", "User=" WARDEN_ID, "Group=" WARDEN_ID,
-                "Restart=no", "ExitType=main", "BindPaths=", "FailureAction=none" };
+        static const char *const extra[] = { "Id=" WARDEN_ID ".service", "User=" WARDEN_ID,
+                "Group=" WARDEN_ID, "Restart=no", "ExitType=main", "BindPaths=", "FailureAction=none" };
         char *binds[] = { (char *) WARDEN_PATH ":" WARDEN_PATH, NULL };
         WardenFixture *w = &f->warden;
         HostConfig config = {};
 
         assert_int_equal(warden_plan_make(f->policy, &config, NULL, &w->plan, NULL), 0);
-        assert_int_equal(warden_props(&(WardenUnit){ .systemd_version = 252, .description = "test",
-                                                      .root_directory = w->root, .binds = binds, .plan = &w->plan },
+        assert_int_equal(warden_props(&(WardenUnit){ .systemd_version = 252,
+                                                      .description = "test",
+                                                      .root_directory = w->root,
+                                                      .binds = binds,
+                                                      .plan = &w->plan },
                                          &w->sent),
                         0);
         fixture_copy_props(&w->sent, &w->answer);
@@ -134,8 +139,13 @@ void fixture_init_warden(Fixture *f, bool v2)
         WardenFixture *w = &f->warden;
 
         w->hello = (WardenHello){
-                .uid = WARDEN_UID, .gid = WARDEN_UID, .no_new_privileges = true, .seccomp_mode = 2,
-                .canary_loopback = EPERM, .canary_metadata = EPERM, .memory_limit = UINT64_MAX,
+                .uid = WARDEN_UID,
+                .gid = WARDEN_UID,
+                .no_new_privileges = true,
+                .seccomp_mode = 2,
+                .canary_loopback = EPERM,
+                .canary_metadata = EPERM,
+                .memory_limit = UINT64_MAX,
                 .open_files_limit = 2112,
         };
         warden_proc(f);

@@ -40,7 +40,8 @@ static WardenPlan plan_of(const char *const *rules, const char *config, const ch
 
 static void test_nothing_allowed(void **state)
 {
-        _cleanup_(warden_plan_done) WardenPlan p = plan_of(NULL, "https_proxy=http://proxy.example:1", "nameserver 10.0.0.1\n");
+        _cleanup_(warden_plan_done) WardenPlan p =
+                        plan_of(NULL, "https_proxy=http://proxy.example:1", "nameserver 10.0.0.1\n");
 
         assert_int_equal(p.n_rules, 0);
         assert_false(p.resolves);
@@ -54,11 +55,13 @@ static void test_nothing_allowed(void **state)
 
 static void test_rules(void **state)
 {
-        _cleanup_(warden_plan_done) WardenPlan p =
-                        plan_of(RULES("Network.Allow=tls *.Example.org", "Network.Allow=http example.net:8080 private=allow",
-                                                "Network.Allow=tcp [2001:db8::]/33:443", "Network.Allow=tcp 192.0.2.77:5432",
-                                                "Network.EgressBytes=1M", "Network.Connections=7", "Audit.AllowedEgress=no"),
-                                        "", NULL);
+        _cleanup_(warden_plan_done) WardenPlan p = plan_of(
+                        RULES("Network.Allow=tls *.Example.org",
+                                        "Network.Allow=http example.net:8080 private=allow",
+                                        "Network.Allow=tcp [2001:db8::]/33:443",
+                                        "Network.Allow=tcp 192.0.2.77:5432", "Network.EgressBytes=1M",
+                                        "Network.Connections=7", "Audit.AllowedEgress=no"),
+                        "", NULL);
         WardenSpec s = {};
 
         assert_int_equal(p.n_rules, 4);
@@ -111,7 +114,8 @@ static void test_resolves(void **state)
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
-                _cleanup_(warden_plan_done) WardenPlan p = plan_of(RULES(rows[i].rule), rows[i].config, NULL);
+                _cleanup_(warden_plan_done) WardenPlan p =
+                                plan_of(RULES(rows[i].rule), rows[i].config, NULL);
 
                 assert_int_equal(p.resolves, rows[i].resolves);
         }
@@ -127,12 +131,14 @@ static void test_name_servers(void **state)
                 { NULL, "127.0.0.1" },
                 { "", "127.0.0.1" },
                 { "nameserver 127.0.0.53\noptions edns0\n", "127.0.0.53" },
-                { "# nameserver 1.1.1.1\nsearch example\nnameserver\t10.0.0.2 # x\nnameserver 2001:db8::1\r\n",
+                { "# nameserver 1.1.1.1\nsearch example\nnameserver\t10.0.0.2 # x\nnameserver "
+                  "2001:db8::1\r\n",
                                 "10.0.0.2,2001:db8::1" },
                 { "nameserver fe80::1%eth0\n", "fe80::1" },
                 { "nameserver 1.1.1.1\nnameserver 1.1.1.2\nnameserver 1.1.1.3\nnameserver 1.1.1.4\n",
                                 "1.1.1.1,1.1.1.2,1.1.1.3" },
-                { "nameservers 1.1.1.1\n nameserver 1.1.1.2\nnameserver 1.2.3\nnameserver 10.0.0.0/8\n", "127.0.0.1" },
+                { "nameservers 1.1.1.1\n nameserver 1.1.1.2\nnameserver 1.2.3\nnameserver 10.0.0.0/8\n",
+                                "127.0.0.1" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
@@ -153,19 +159,21 @@ static void test_allowed_all_the_same(void **state)
         } rows[] = {
                 { "Network.Allow=tls example.org", "", "nameserver 127.0.0.53\n", "127.0.0.53/32", false },
                 { "Network.Allow=tls example.org", "", "nameserver 8.8.8.8\n", "", false },
-                { "Network.Allow=tls example.org", "", "nameserver 169.254.169.254\n", "169.254.169.254/32", true },
+                { "Network.Allow=tls example.org", "", "nameserver 169.254.169.254\n", "169.254.169.254/32",
+                                true },
                 { "Network.Allow=tls example.org", "", "nameserver fd00:ec2::253\nnameserver fe80::1%lo\n",
                                 "fd00:ec2::253/128,fe80::1/128", true },
                 { "Network.Allow=tls example.org private=allow", "", "nameserver 10.0.0.2\n", "", false },
-                { "Network.Allow=tls example.org", "https_proxy=http://127.0.0.1:1", "nameserver 8.8.8.8\n", "127.0.0.1/32",
-                                false },
-                { "Network.Allow=tls example.org", "https_proxy=http://10.0.0.9:1", "nameserver 10.0.0.9\n", "10.0.0.9/32",
-                                false },
+                { "Network.Allow=tls example.org", "https_proxy=http://127.0.0.1:1", "nameserver 8.8.8.8\n",
+                                "127.0.0.1/32", false },
+                { "Network.Allow=tls example.org", "https_proxy=http://10.0.0.9:1", "nameserver 10.0.0.9\n",
+                                "10.0.0.9/32", false },
                 { "Network.Allow=tcp 192.0.2.1:1", "", "nameserver 127.0.0.53\n", "", false },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
-                _cleanup_(warden_plan_done) WardenPlan p = plan_of(RULES(rows[i].rule), rows[i].config, rows[i].resolv_conf);
+                _cleanup_(warden_plan_done) WardenPlan p =
+                                plan_of(RULES(rows[i].rule), rows[i].config, rows[i].resolv_conf);
                 _cleanup_free_ char *joined = strv_join(p.allow, ",");
 
                 assert_string_equal(joined ? joined : "", rows[i].allow);
@@ -218,7 +226,8 @@ static EgressAddress translated(const EgressAddress *ipv4, const uint8_t prefix[
         return a;
 }
 
-typedef void (*AddressCheck)(const WardenPlan *p, const WardenSpec *s, const EgressAddress *a, bool private_allowed);
+typedef void (*AddressCheck)(
+                const WardenPlan *p, const WardenSpec *s, const EgressAddress *a, bool private_allowed);
 
 static void each_address(const WardenPlan *p, bool private_allowed, AddressCheck check)
 {
@@ -244,8 +253,8 @@ static void each_address(const WardenPlan *p, bool private_allowed, AddressCheck
                 }
 }
 
-static void lets_through_what_the_gate_does(const WardenPlan *p, const WardenSpec *s, const EgressAddress *a,
-                bool private_allowed)
+static void lets_through_what_the_gate_does(
+                const WardenPlan *p, const WardenSpec *s, const EgressAddress *a, bool private_allowed)
 {
         char text[INET6_ADDRSTRLEN];
 
@@ -260,12 +269,14 @@ static bool is_nowhere(const EgressAddress *a)
         return a->family == AF_INET6 && a->bytes[0] == 0;
 }
 
-static void denies_what_the_gate_does(const WardenPlan *p, const WardenSpec *s, const EgressAddress *a, bool private_allowed)
+static void denies_what_the_gate_does(
+                const WardenPlan *p, const WardenSpec *s, const EgressAddress *a, bool private_allowed)
 {
         char text[INET6_ADDRSTRLEN];
 
         text_of(a, text);
-        if (address_gate(a, private_allowed, s) != EGRESS_OK && !prefixes_hold(p->deny, text) && !is_nowhere(a))
+        if (address_gate(a, private_allowed, s) != EGRESS_OK && !prefixes_hold(p->deny, text) &&
+                        !is_nowhere(a))
                 fail_msg("%s may not be dialled, and is open to the unit", text);
         if (address_gate(a, private_allowed, s) == EGRESS_METADATA && !prefixes_hold(p->deny, text))
                 fail_msg("%s is a metadata service, and open to the unit", text);
@@ -287,7 +298,8 @@ static void test_lock_and_gate(void **state)
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++)
                 for (size_t k = 0; k < ELEMENTSOF(configs); k++) {
-                        _cleanup_(warden_plan_done) WardenPlan p = plan_of(RULES(rows[i].rule), configs[k], NULL);
+                        _cleanup_(warden_plan_done) WardenPlan p =
+                                        plan_of(RULES(rows[i].rule), configs[k], NULL);
 
                         each_address(&p, rows[i].private_allowed, lets_through_what_the_gate_does);
                         each_address(&p, rows[i].private_allowed, denies_what_the_gate_does);
@@ -301,11 +313,12 @@ static void test_lock_and_rules(void **state)
                         plan_of(RULES("Network.Allow=tcp 10.1.0.0/16:1", "Network.Allow=tcp [fd00::]/16:1",
                                                 "Network.Allow=tcp 100.64.0.0/10:1"),
                                         "", NULL);
-        static const char *const open[] = { "10.1.0.0", "10.1.255.255", "fd00::1", "100.100.100.199", "8.8.8.8" };
-        static const char *const closed[] = { "10.0.255.255", "10.2.0.0", "fd01::1", "fd00:ec2::254", "fd00:ec2::23",
-                "100.100.100.200", "127.0.0.1", "169.254.169.254", "192.168.0.1", "::1", "0.0.0.0", "224.0.0.1",
-                "255.255.255.255", "fe80::1", "ff02::1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "168.63.129.16",
-                "2002:7f00:1::", "192.0.0.192" };
+        static const char *const open[] = { "10.1.0.0", "10.1.255.255", "fd00::1", "100.100.100.199",
+                "8.8.8.8" };
+        static const char *const closed[] = { "10.0.255.255", "10.2.0.0", "fd01::1", "fd00:ec2::254",
+                "fd00:ec2::23", "100.100.100.200", "127.0.0.1", "169.254.169.254", "192.168.0.1", "::1",
+                "0.0.0.0", "224.0.0.1", "255.255.255.255", "fe80::1", "ff02::1", "64:ff9b::7f00:1",
+                "64:ff9b::a9fe:a9fe", "168.63.129.16", "2002:7f00:1::", "192.0.0.192" };
 
         for (size_t i = 0; i < ELEMENTSOF(open); i++)
                 if (prefixes_hold(p.deny, open[i]))
@@ -318,12 +331,14 @@ static void test_lock_and_rules(void **state)
 /* Nothing that stands in a policy or in the configuration opens this host or a metadata service. */
 static void test_never_opened(void **state)
 {
-        static const char *const never[] = { "127.0.0.1", "127.255.255.253", "169.254.169.254", "fd00:ec2::254",
-                "100.100.100.200", "168.63.129.16", "192.0.0.192", "::1", "fe80::1", "0.0.0.0" };
-        _cleanup_(warden_plan_done) WardenPlan p =
-                        plan_of(RULES("Network.Allow=tls a.example private=allow", "Network.Allow=tcp 0.0.0.0/0:1",
-                                                "Network.Allow=tcp [::]/0:1"),
-                                        "https_proxy=http://proxy.example:1\nnat64_prefix=fd00:64::/96", "nameserver 8.8.8.8\n");
+        static const char *const never[] = { "127.0.0.1", "127.255.255.253", "169.254.169.254",
+                "fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192", "::1", "fe80::1",
+                "0.0.0.0" };
+        _cleanup_(warden_plan_done) WardenPlan p = plan_of(
+                        RULES("Network.Allow=tls a.example private=allow", "Network.Allow=tcp 0.0.0.0/0:1",
+                                        "Network.Allow=tcp [::]/0:1"),
+                        "https_proxy=http://proxy.example:1\nnat64_prefix=fd00:64::/96",
+                        "nameserver 8.8.8.8\n");
 
         for (size_t i = 0; i < ELEMENTSOF(never); i++) {
                 assert_true(prefixes_hold(p.deny, never[i]));

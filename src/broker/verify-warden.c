@@ -16,8 +16,8 @@
 #include "broker/verify.h"
 #include "broker/warden-plan.h"
 
-/* The warden before it is told anything: its own word (WardenHello), PID 1's settings of its unit, and the kernel's word
- * for both, in the broker's /proc and in the unit's cgroup. */
+/* The warden before it is told anything: its own word (WardenHello), PID 1's settings of its unit, and the
+ * kernel's word for both, in the broker's /proc and in the unit's cgroup. */
 
 #define STATUS_MAX (64u * 1024)
 #define MOUNTINFO_MAX (1024u * 1024)
@@ -79,8 +79,8 @@ static int check_hello(const VerifyInput *in, Buf *why)
         int verdict = 0;
 
         if (h->uid != in->warden->peer.uid || h->gid != in->warden->peer.gid)
-                verdict = broken(why, "uid %u and gid %u reported, the kernel says %u and %u", h->uid, h->gid,
-                                in->warden->peer.uid, in->warden->peer.gid);
+                verdict = broken(why, "uid %u and gid %u reported, the kernel says %u and %u", h->uid,
+                                h->gid, in->warden->peer.uid, in->warden->peer.gid);
         if (!id_is_dynamic(h->uid) || !id_is_dynamic(h->gid))
                 verdict = broken(why, "uid %u, gid %u is not in the dynamic range", h->uid, h->gid);
         if (h->uid == in->peer.uid)
@@ -195,8 +195,8 @@ static int check_files(const VerifyInput *in, Buf *why)
         return verdict;
 }
 
-/* Where somebody may write who is nobody. In /proc and /dev no file can be made; what there is, DevicePolicy= and
- * ProcSubset= see to. */
+/* Where somebody may write who is nobody. In /proc and /dev no file can be made; what there is,
+ * DevicePolicy= and ProcSubset= see to. */
 static bool may_be_writable(const char *target, const char *type)
 {
         static const char *const harmless[] = { "proc", "devpts", "mqueue" };
@@ -241,11 +241,13 @@ static int check_main_pid(const VerifyInput *in, Buf *why)
         snprintf(text, sizeof(text), "%i", (int) in->warden->peer.pid);
         return main_pid && strv_length(main_pid->items) == 1 && streq(main_pid->items[0], text)
                                ? 0
-                               : broken(why, "the report came from %s, which is not the unit's main process", text);
+                               : broken(why, "the report came from %s, which is not the unit's main process",
+                                                 text);
 }
 
 /* One after the other, as far as they can be made. */
-static int all_of(int (*const *steps)(const VerifyInput *in, Buf *why), size_t n, const VerifyInput *in, Buf *why)
+static int all_of(int (*const *steps)(const VerifyInput *in, Buf *why), size_t n, const VerifyInput *in,
+                Buf *why)
 {
         int verdict = is_absent(in, why);
 
@@ -261,8 +263,8 @@ static int all_of(int (*const *steps)(const VerifyInput *in, Buf *why), size_t n
 
 int verify_warden(const VerifyInput *in, Buf *why)
 {
-        static int (*const steps[])(const VerifyInput *in, Buf *why) = { check_hello, check_status, check_namespaces,
-                check_files, check_mounts, check_main_pid };
+        static int (*const steps[])(const VerifyInput *in, Buf *why) = { check_hello, check_status,
+                check_namespaces, check_files, check_mounts, check_main_pid };
 
         return all_of(steps, ELEMENTSOF(steps), in, why);
 }
@@ -284,8 +286,8 @@ static int check_cgroup(const VerifyInput *in, Buf *why)
 
 static int check_cgroup_limits(const VerifyInput *in, Buf *why)
 {
-        static int (*const checks[])(const VerifyInput *in, Buf *why) = { verify_memory_limit, verify_swap_limit,
-                verify_tasks_limit, verify_device_filter, verify_oom_group };
+        static int (*const checks[])(const VerifyInput *in, Buf *why) = { verify_memory_limit,
+                verify_swap_limit, verify_tasks_limit, verify_device_filter, verify_oom_group };
         /* The last one has no counterpart in v1. */
         size_t n = ELEMENTSOF(checks) - (in->host->cgroup_root_memory != NULL);
         VerifyInput w = as_unit(in);
@@ -365,8 +367,8 @@ static int check_slices(const VerifyInput *in, Buf *why)
 }
 
 /* Whether what it tried was refused by the unit's filter. */
-static int check_canary(const VerifyInput *in, const char *address, uint32_t error, const int *refusals, size_t n,
-                Buf *why)
+static int check_canary(const VerifyInput *in, const char *address, uint32_t error, const int *refusals,
+                size_t n, Buf *why)
 {
         const UnitProp *allow = unit_props_find(in->warden->sent, "IPAddressAllow");
 
@@ -387,12 +389,14 @@ static int check_canaries(const VerifyInput *in, Buf *why)
         const WardenHello *h = in->warden->hello;
 
         return check_canary(in, EGRESS_CANARY_LOOPBACK, h->canary_loopback, refusals, 2, why) |
-               check_canary(in, EGRESS_CANARY_METADATA, h->canary_metadata, refusals, ELEMENTSOF(refusals), why);
+               check_canary(in, EGRESS_CANARY_METADATA, h->canary_metadata, refusals, ELEMENTSOF(refusals),
+                               why);
 }
 
 int verify_warden_addresses(const VerifyInput *in, Buf *why)
 {
-        static int (*const steps[])(const VerifyInput *in, Buf *why) = { check_filters, check_slices, check_canaries };
+        static int (*const steps[])(
+                        const VerifyInput *in, Buf *why) = { check_filters, check_slices, check_canaries };
 
         return all_of(steps, ELEMENTSOF(steps), in, why);
 }
@@ -426,7 +430,8 @@ static int check_journal(const VerifyInput *in, Buf *why)
 
         if (getpeername(p.fd, (struct sockaddr *) &to, &n) < 0)
                 return errno == ENOTCONN ? broken(why, "the journal's socket is gone") : -errno;
-        if (to.sun_family != AF_UNIX || strncmp(to.sun_path, in->warden->journal_path, sizeof(to.sun_path)) != 0)
+        if (to.sun_family != AF_UNIX ||
+                        strncmp(to.sun_path, in->warden->journal_path, sizeof(to.sun_path)) != 0)
                 return broken(why, "its records would not go to %s", in->warden->journal_path);
         if (poll(&p, 1, 0) < 0)
                 return -errno;

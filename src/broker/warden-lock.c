@@ -5,26 +5,60 @@
 #include "broker/warden-plan.h"
 #include "policy/allow-rule.h"
 
-/* IPAddressDeny= of the warden's unit: the kernel refuses what the warden's own gate (warden/address-gate.c) refuses, so
- * that a fault in one of them opens nothing. What the gate lets through is never denied here. */
+/* IPAddressDeny= of the warden's unit: the kernel refuses what the warden's own gate (warden/address-gate.c)
+ * refuses, so that a fault in one of them opens nothing. What the gate lets through is never denied here. */
 
 #define NAME_SERVERS_MAX 3u /* as many as the C library takes */
 
 /* Rules may open them. */
 static const char *const special[] = {
-        "10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
-        "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-        "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20", "fc00::/7",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "2001::/23",
+        "2001:db8::/32",
+        "2002::/16",
+        "3fff::/20",
+        "fc00::/7",
 };
 
-/* Nothing opens them: this host itself, link-local, metadata services, multicast, reserved; of IPv6 nearly all that is not
- * 2000::/3 (it is written so that 64:ff9b::/96, a translator's prefix, needs no hole cut around it). */
+/* Nothing opens them: this host itself, link-local, metadata services, multicast, reserved; of IPv6 nearly
+ * all that is not 2000::/3 (it is written so that 64:ff9b::/96, a translator's prefix, needs no hole cut
+ * around it). */
 static const char *const never[] = {
-        "0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "100.100.100.200/32", "168.63.129.16/32",
+        "0.0.0.0/8",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "224.0.0.0/3",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
         "192.0.0.192/32",
-        "::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b:1::/48", "100::/8", "200::/7", "400::/6", "800::/5",
-        "1000::/4", "4000::/2", "8000::/2", "c000::/3", "e000::/4", "f000::/5", "f800::/6", "fe00::/7",
-        "fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128",
+        "::/96",
+        "::ffff:0:0/96",
+        "::ffff:0:0:0/96",
+        "64:ff9b:1::/48",
+        "100::/8",
+        "200::/7",
+        "400::/6",
+        "800::/5",
+        "1000::/4",
+        "4000::/2",
+        "8000::/2",
+        "c000::/3",
+        "e000::/4",
+        "f000::/5",
+        "f800::/6",
+        "fe00::/7",
+        "fd00:ec2::254/128",
+        "fd00:ec2::23/128",
+        "fd20:ce::254/128",
 };
 
 /* Where a translator finds the IPv4 address in an IPv6 one. */
@@ -59,7 +93,8 @@ static int remove_prefix(PrefixSet *set, const Prefix *p)
 
 static Prefix rule_prefix(const EgressRule *rule)
 {
-        Prefix p = { .family = rule->address.family == AF_INET ? PREFIX_IPV4 : PREFIX_IPV6, .length = rule->prefix_length };
+        Prefix p = { .family = rule->address.family == AF_INET ? PREFIX_IPV4 : PREFIX_IPV6,
+                .length = rule->prefix_length };
 
         for (unsigned i = 0; i < (p.family == PREFIX_IPV4 ? 4u : 16u); i++)
                 p.address = p.address << 8 | rule->address.bytes[i];
@@ -90,8 +125,8 @@ static int add_special(const WardenPlan *plan, PrefixSet *set)
         return r;
 }
 
-/* RFC 6052, 2.2: bits 64 to 71 are left out. A prefix that ends within the four bytes gives one prefix, whichever side of
- * those bits it ends on. */
+/* RFC 6052, 2.2: bits 64 to 71 are left out. A prefix that ends within the four bytes gives one prefix,
+ * whichever side of those bits it ends on. */
 static Prefix embed(const Embedding *e, const Prefix *p)
 {
         Prefix out = { .family = PREFIX_IPV6, .length = e->length + p->length, .address = e->prefix };

@@ -74,7 +74,8 @@ static int add_rules(const Policy *p, WardenPlan *plan, Error **reterr)
                 if (r < 0)
                         return r;
                 if (rule.kind == ALLOW_ADDRESS || rule.kind == ALLOW_SET)
-                        return error_set(reterr, -EOPNOTSUPP, "Network.Allow=%s has no force under Egress=filtered", *i);
+                        return error_set(reterr, -EOPNOTSUPP,
+                                        "Network.Allow=%s has no force under Egress=filtered", *i);
                 r = rule_convert(&rule, plan->rules + plan->n_rules++);
                 if (r < 0)
                         return error_set(reterr, r, "out of memory");
@@ -97,12 +98,15 @@ static bool must_resolve(const WardenPlan *p)
         return p->host.proxy_host && is_name(p->host.proxy_host);
 }
 
-int warden_plan_make(const Policy *p, HostConfig *host, const char *resolv_conf, WardenPlan *ret, Error **reterr)
+int warden_plan_make(
+                const Policy *p, HostConfig *host, const char *resolv_conf, WardenPlan *ret, Error **reterr)
 {
         _cleanup_(warden_plan_done) WardenPlan plan = {
-                .egress_bytes = policy_is_set(p, NETWORK_EGRESS_BYTES) ? policy_u64(p, NETWORK_EGRESS_BYTES) : UINT64_MAX,
-                .connections = policy_is_set(p, NETWORK_CONNECTIONS) ? (uint32_t) policy_u64(p, NETWORK_CONNECTIONS)
-                                                                     : WARDEN_CONNECTIONS_DEFAULT,
+                .egress_bytes = policy_is_set(p, NETWORK_EGRESS_BYTES) ? policy_u64(p, NETWORK_EGRESS_BYTES)
+                                                                       : UINT64_MAX,
+                .connections = policy_is_set(p, NETWORK_CONNECTIONS)
+                                               ? (uint32_t) policy_u64(p, NETWORK_CONNECTIONS)
+                                               : WARDEN_CONNECTIONS_DEFAULT,
                 .record_allowed = policy_u64(p, AUDIT_ALLOWED_EGRESS) != 0,
                 .host = *host,
         };
@@ -122,7 +126,8 @@ int warden_plan_make(const Policy *p, HostConfig *host, const char *resolv_conf,
         if (r >= 0)
                 r = warden_lock_allow(&plan, resolv_conf, &plan.allow, &plan.names_metadata);
         if (r < 0)
-                return error_set(reterr, r, "cannot work out which addresses the warden may reach: %s", strerror(-r));
+                return error_set(reterr, r, "cannot work out which addresses the warden may reach: %s",
+                                strerror(-r));
         *ret = plan;
         plan = (WardenPlan){};
         return 0;

@@ -18,8 +18,15 @@ static int make_directories(Skeleton *s)
                 const char *path;
                 mode_t mode;
         } directories[] = {
-                { "usr", 0755 }, { "etc", 0755 }, { "dev", 0755 }, { "proc", 0555 }, { "sys", 0555 },
-                { "run", 0755 }, { "var", 0755 }, { "var/tmp", 0755 }, { "tmp", 0755 },
+                { "usr", 0755 },
+                { "etc", 0755 },
+                { "dev", 0755 },
+                { "proc", 0555 },
+                { "sys", 0555 },
+                { "run", 0755 },
+                { "var", 0755 },
+                { "var/tmp", 0755 },
+                { "tmp", 0755 },
         };
         int r = 0;
 
@@ -57,13 +64,14 @@ static int copy_file(Skeleton *s, const char *from, const char *to)
         return read_file(self, COPY_MAX, &text, &n) < 0 ? 0 : skeleton_file(s, to, text, n);
 }
 
-/* What the C library reads to look up a name. As it is when the run starts: where a host changes its network in the
- * middle of a run, others than the present name servers are out of the unit's reach anyway (warden-lock.c). But for
- * systemd's own, which stays at its place and asks whom it likes: that place is shown as it is. */
+/* What the C library reads to look up a name. As it is when the run starts: where a host changes its network
+ * in the middle of a run, others than the present name servers are out of the unit's reach anyway
+ * (warden-lock.c). But for systemd's own, which stays at its place and asks whom it likes: that place is
+ * shown as it is. */
 static int show_etc(Skeleton *s)
 {
-        static const char *const files[] = { "etc/hosts", "etc/nsswitch.conf", "etc/gai.conf", "etc/host.conf",
-                "etc/ld.so.cache" };
+        static const char *const files[] = { "etc/hosts", "etc/nsswitch.conf", "etc/gai.conf",
+                "etc/host.conf", "etc/ld.so.cache" };
         _cleanup_close_ int conf = root_source_openat(s->source_fd, "etc/resolv.conf", 0);
         _cleanup_free_ char *path = NULL;
         int r = skeleton_bind_directory(s, RESOLVED_DIRECTORY);
@@ -91,7 +99,8 @@ static int show_resolver(Skeleton *s)
         return r < 0 ? r : show_etc(s);
 }
 
-int warden_root_create(int dir_fd, const char *dir_path, const WardenPlan *plan, RunRoot *ret, Error **reterr)
+int warden_root_create(
+                int dir_fd, const char *dir_path, const WardenPlan *plan, RunRoot *ret, Error **reterr)
 {
         _cleanup_(skeleton_done) Skeleton s = { .fd = -1, .source_fd = -1, .reterr = reterr };
         int r = skeleton_open(&s, dir_fd, "warden", "host-usr");

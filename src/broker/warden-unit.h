@@ -28,7 +28,8 @@ typedef struct WardenPropRow {
         uint64_t u;
         const char *s;
         const char *const *l;    /* ends with NULL */
-        const char *verified_by; /* promise of broker-verify.h that sees it in force; "warden-settings" reads all back */
+        const char *verified_by; /* promise of broker-verify.h that sees it in force; "warden-settings" reads
+                                    all back */
         const char *unverified;  /* where verified_by is NULL: why nothing but the read-back can see it */
 } WardenPropRow;
 extern const WardenPropRow warden_prop_rows[];
@@ -36,6 +37,7 @@ extern const size_t n_warden_prop_rows;
 
 int warden_props(const WardenUnit *w, UnitProps *ret);
 
-/* RUNTIME_DIR/ID/warden: an empty root with the program in it, and what the resolver needs where it has one. dir_fd:
- * RUNTIME_DIR/ID. shown says what is bound where, as of the run's own root. */
-int warden_root_create(int dir_fd, const char *dir_path, const WardenPlan *plan, RunRoot *ret, Error **reterr);
+/* RUNTIME_DIR/ID/warden: an empty root with the program in it, and what the resolver needs where it has one.
+ * dir_fd: RUNTIME_DIR/ID. shown says what is bound where, as of the run's own root. */
+int warden_root_create(
+                int dir_fd, const char *dir_path, const WardenPlan *plan, RunRoot *ret, Error **reterr);
