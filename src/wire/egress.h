@@ -46,13 +46,14 @@ typedef enum EgressRuleKind { EGRESS_RULE_TLS, EGRESS_RULE_HTTP, EGRESS_RULE_TCP
 
 typedef struct EgressRule {
         EgressRuleKind kind;
-        char *text;    /* as the policy has it (allow_rule_format): AGENTBOX_RULE of its records */
-        char *name;    /* lower case, no final dot, without the "*." of a wildcard; "" for an address */
+        char *text;    /* as the policy has it (allow_rule_format), printable ASCII, at most 511: AGENTBOX_RULE of its records */
+        char *name;    /* LDH in lower case, the last label no number, no final dot, without the "*." of a wildcard; "" for
+                          an address */
         bool wildcard; /* any depth below name, not name itself */
-        EgressAddress address; /* EGRESS_RULE_TCP_ADDRESS; else zero */
+        EgressAddress address; /* EGRESS_RULE_TCP_ADDRESS, no bit set behind its length; else zero */
         uint8_t prefix_length;
         uint16_t port; /* 1 … 65535 */
-        bool ech_allow, private_allow, peer_first;
+        bool ech_allow, private_allow, peer_first; /* of tls; of a name; of tcp */
 } EgressRule;
 
 #define WARDENSPEC_MESSAGE "agentbox-warden 1"
@@ -62,7 +63,7 @@ typedef struct EgressRule {
 #define WARDENSPEC_SEED_SIZE 16u
 
 typedef struct WardenSpec {
-        /* The fields that every record has (interface: Journal). */
+        /* The fields that every record has (interface: Journal): printable ASCII, at most 255 bytes, run not empty. */
         char *run, *policy, *digest, *unit, *invocation_id;
         uint32_t caller_uid;
         EgressRule *rules;
@@ -70,10 +71,10 @@ typedef struct WardenSpec {
         uint64_t egress_bytes;  /* EgressBytes=: what may be sent in all; UINT64_MAX: no limit */
         uint32_t connections;   /* Connections=: open at a time; at least 1 */
         bool record_allowed;    /* AllowedEgress= */
-        char *proxy_host;       /* upstream proxy (CONNECT): a name or an address; "": none */
-        uint16_t proxy_port;
+        char *proxy_host;       /* upstream proxy (CONNECT): a name in lower case or an address, no brackets; "": none */
+        uint16_t proxy_port;    /* 0 if and only if there is none */
         bool has_nat64;         /* the operator's own NAT64 prefix, besides the well-known one */
-        uint8_t nat64[16];
+        uint8_t nat64[16];      /* RFC 6052, 2.2: byte 8 is zero, and so is what is behind the length */
         uint8_t nat64_length;   /* 32, 40, 48, 56, 64, 96 */
         uint8_t seed[WARDENSPEC_SEED_SIZE]; /* where this run's synthetic addresses begin; random */
 } WardenSpec;
