@@ -62,6 +62,7 @@ static int prepare(void)
 {
         int r = receive_spec();
 
+        sender = TREE_SENDER_NONE;
         if (r < 0)
                 return r;
         /* A caller that goes away is an error to be reported. */
