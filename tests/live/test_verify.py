@@ -238,6 +238,8 @@ def test_exposure_of_the_broker():
 @only("nspawn")
 def test_nothing_runs_where_the_hierarchy_enforces_nothing():
     done = run("/bin/echo", "untrusted-code-ran")
+    assert done.status == 125 and b"untrusted-code-ran" not in done.stdout and "what a run sends" in done.err, done
+    done = run("/bin/echo", "untrusted-code-ran", policy="offline")
     assert done.status == 125 and b"untrusted-code-ran" not in done.stdout, done
     assert "emory" in done.err and "asks" in done.err, done
 
