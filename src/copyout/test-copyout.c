@@ -60,6 +60,18 @@ static void put(const char *path, const char *text, uid_t uid, mode_t mode)
         close(fd);
 }
 
+/* More than any pipe holds. */
+static void put_large(const char *path)
+{
+        int fd;
+
+        put(path, "", RUN_UID, 0600);
+        fd = openat(from_fd, path, O_WRONLY | O_CLOEXEC);
+        for (int i = 0; i < 1024; i++)
+                assert_int_equal(write_full(fd, (char[4096]){}, 4096), 0);
+        close(fd);
+}
+
 static void put_directory(const char *path)
 {
         assert_int_equal(mkdirat(from_fd, path, 0700), 0);
@@ -268,7 +280,8 @@ static void test_unread(void **state)
         CopyoutSpec spec = spec_of(PATHS(S("f")));
         Copier c;
 
-        put("f", "x", RUN_UID, 0600);
+        put_large("f");
+        spec.max_bytes = UINT64_MAX;
         c = start(&spec, from_fd);
         close(c.stream);
         c.stream = -1;
@@ -293,14 +306,10 @@ static void test_confined_as_seen_from_outside(void **state)
         CopyoutSpec spec = spec_of(PATHS(S("f")));
         char *status = NULL, path[64], root[256] = "", want[256], first;
         Copier c;
-        int fd, n_fds = 0;
+        int n_fds = 0;
 
         spec.max_bytes = UINT64_MAX;
-        put("f", "", RUN_UID, 0600);
-        fd = openat(from_fd, "f", O_WRONLY | O_CLOEXEC);
-        for (int i = 0; i < 1024; i++)
-                assert_int_equal(write_full(fd, (char[4096]){}, 4096), 0);
-        close(fd);
+        put_large("f");
         c = start(&spec, from_fd);
         assert_int_equal(read(c.stream, &first, 1), 1); /* it copies, and waits for us */
         status = status_of(c.pid);
