@@ -163,7 +163,7 @@ static bool take_length(Head *head, ByteSpan value)
         char digits[LENGTH_DIGITS_MAX + 1] = {};
 
         value = without_blank(value);
-        if (value.n == 0 || value.n > LENGTH_DIGITS_MAX || (value.p[0] == '0' && value.n > 1))
+        if (value.n > LENGTH_DIGITS_MAX || (value.n > 1 && value.p[0] == '0'))
                 return false;
         memcpy(digits, value.p, value.n);
         return parse_u64(digits, &head->length) >= 0 && head->length <= INT64_MAX && ++head->n_lengths == 1;
