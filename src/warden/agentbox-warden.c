@@ -43,6 +43,7 @@
 /* Beside two a connection: the broker's, the loop's own, those of DNS over TCP, one in reserve. */
 #define OTHER_FDS 48u
 #define STOP_PATIENCE (2 * USEC_PER_SEC)
+#define READ_TICK (1 * USEC_PER_MSEC) /* how often it is looked whether the journal has been read, at the end */
 
 static uint64_t now_usec(void)
 {
@@ -183,7 +184,7 @@ static int time_left(const Warden *w)
         if (w->ready)
                 return 0;
         if (w->stopping)
-                next = MIN2(next, w->stop_deadline);
+                next = MIN2(next, MIN2(w->stop_deadline, w->now + READ_TICK));
         if (next == UINT64_MAX)
                 return -1;
         return next <= w->now ? 0 : (int) MIN2((next - w->now + USEC_PER_MSEC - 1) / USEC_PER_MSEC, (uint64_t) 3600000);
@@ -193,7 +194,7 @@ static int loop(Warden *w)
 {
         struct epoll_event events[EVENTS_MAX];
 
-        while (!w->stopping || (is_pending(w) && w->now < w->stop_deadline)) {
+        while (!w->stopping || (w->now < w->stop_deadline && (is_pending(w) || !journal_is_read(&w->records.journal)))) {
                 int n = epoll_wait(w->epoll_fd, events, EVENTS_MAX, time_left(w));
 
                 if (n < 0 && errno != EINTR)

@@ -51,6 +51,7 @@ typedef struct Journal {
         Buf common, record;     /* the fields that all have; the one that is being written */
         uint64_t blocked_since; /* it takes nothing since then; 0: it does */
         bool gone;              /* nobody is there to take it, rather than too slow a one */
+        bool unread, marked;    /* see journal_is_read() */
 } Journal;
 int journal_open(Journal *j, const WardenSpec *spec, int fd);
 void journal_close(Journal *j);
@@ -60,3 +61,7 @@ int journal_denied(Journal *j, const Attempt *a, EgressReason reason, uint64_t c
 int journal_allowed(Journal *j, const Attempt *a, uint64_t now);
 int journal_closed(Journal *j, const Attempt *a, CloseReason reason, uint64_t sent, uint64_t received, uint64_t usec,
                 uint64_t now);
+
+/* journald finds out who wrote a record when it reads it, and of a process that is gone by then only the number: such a
+ * record is nobody's. So this process may end once its records have been read. Asked again and again, without waiting. */
+bool journal_is_read(Journal *j);
