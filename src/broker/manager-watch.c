@@ -14,6 +14,7 @@
 #define USEC_PER_MSEC 1000u
 #define USEC_PER_SEC 1000000u
 #define RECONNECT_USEC (200u * USEC_PER_MSEC)
+#define WALL_USEC (300u * USEC_PER_MSEC)
 #define PATIENCE_USEC (20u * USEC_PER_MSEC)
 
 /* ---- the queue of those that have not begun */
@@ -293,11 +294,27 @@ static int on_wall_maker(sd_event_source *source, void *userdata)
         return 0;
 }
 
+static int on_wall_timer(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        manager_want_wall(userdata);
+        return 0;
+}
+
+/* Only for a broker that has made one before: many never need any. */
+void manager_want_wall(Manager *m)
+{
+        if (m->walls_are_used)
+                (void) sd_event_source_set_enabled(m->wall_maker, SD_EVENT_ONESHOT);
+}
+
 int manager_take_wall(Manager *m, Wall *ret, Error **reterr)
 {
         if (m->no_walls)
                 return error_set(reterr, m->no_walls->code, "%s", m->no_walls->message);
-        (void) sd_event_source_set_enabled(m->wall_maker, SD_EVENT_ONESHOT);
+        /* Not now, beside the start that needs this one; and not only after its end. */
+        m->walls_are_used = true;
+        if (sd_event_source_set_time_relative(m->wall_timer, WALL_USEC) >= 0)
+                (void) sd_event_source_set_enabled(m->wall_timer, SD_EVENT_ONESHOT);
         if (m->spare_wall.netns_fd < 0)
                 return wall_create(ret, reterr);
         *ret = m->spare_wall;
@@ -318,6 +335,7 @@ static int add_timers(Manager *m)
                 { &m->sampler, on_sampler },
                 { &m->reconnect, on_reconnect },
                 { &m->impatience, on_impatience },
+                { &m->wall_timer, on_wall_timer },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {

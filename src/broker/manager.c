@@ -92,6 +92,7 @@ void manager_retire(Manager *m, Run *run)
         strip(run);
         run_free(*slot);
         *slot = run;
+        manager_want_wall(m);
         manager_touch(m);
 }
 
@@ -99,6 +100,7 @@ void manager_drop(Manager *m, Run *run)
 {
         unlink_run(m, run);
         run_free(run);
+        manager_want_wall(m);
         manager_touch(m);
 }
 
@@ -276,6 +278,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->beginner);
         sd_event_source_disable_unref(m->impatience);
         sd_event_source_disable_unref(m->wall_maker);
+        sd_event_source_disable_unref(m->wall_timer);
         broker_unit_disconnect(&m->pid1);
         sd_bus_flush_close_unref(m->bus);
         audit_reader_close(m->audit);

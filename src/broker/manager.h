@@ -43,10 +43,11 @@ typedef struct Manager {
         Run *runs; /* living ones, the ones still asking for authorisation among them; newest first */
         Run *recent[RECENT_MAX]; /* ring of ended ones */
         size_t n_recent;         /* ever put there */
+        bool walls_are_used;
         Error *no_walls;         /* why the broker may make none; NULL: it may */
         Wall spare_wall;         /* made while the broker waits for something else; WALL_NONE: none */
         Question *questions; /* of polkit, under way for other calls than Run */
-        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker;
+        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer;
         bool debug; /* phases and their times go to the log */
         bool stopping;
 } Manager;
@@ -92,6 +93,8 @@ void manager_arm_sampler(Manager *m);
 
 /* A wall that nobody has used (wall_create), the prepared one if there is one. */
 int manager_take_wall(Manager *m, Wall *ret, Error **reterr);
+/* A run is over, or will not be: while nothing else is to be done, the next wall is made. */
+void manager_want_wall(Manager *m);
 
 /* manager-watch.c: adds the timers of all that. */
 int manager_add_watches(Manager *m);

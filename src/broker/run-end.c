@@ -296,6 +296,7 @@ void run_on_slice_gone(Run *r)
         if (r->slice_gone)
                 return;
         r->slice_gone = true;
+        run_mark(r, MARK_SLICE_GONE);
         run_end(r);
 }
 

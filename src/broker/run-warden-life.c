@@ -64,6 +64,7 @@ static void on_over(Run *r)
         if (w->is_over)
                 return;
         w->is_over = true;
+        run_mark(r, MARK_WARDEN_OVER);
         w->deadline = sd_event_source_disable_unref(w->deadline);
         if (r->phase == RUN_STARTING) {
                 death = run_warden_death(r);

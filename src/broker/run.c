@@ -163,6 +163,8 @@ void run_log_marks(const Run *r)
                 [MARK_EXECUTED] = "executed",
                 [MARK_EXITED] = "exited",
                 [MARK_UNIT_OVER] = "over",
+                [MARK_SLICE_GONE] = "slice-gone",
+                [MARK_WARDEN_OVER] = "warden-over",
                 [MARK_ENDED] = "ended",
         };
         _cleanup_buf_ Buf b = {};

@@ -61,6 +61,8 @@ typedef enum RunMark {
         MARK_EXECUTED,
         MARK_EXITED,
         MARK_UNIT_OVER,
+        MARK_SLICE_GONE,
+        MARK_WARDEN_OVER,
         MARK_ENDED,
         _MARK_MAX,
 } RunMark;
