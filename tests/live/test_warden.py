@@ -365,3 +365,25 @@ def test_root_with_a_resolver():
     assert settings["127.0.0.0/8"] and settings["169.254.0.0/16"], settings
     agentbox("kill", "--all")
     client.wait()
+
+
+def test_name_servers_within_what_is_denied():
+    """In systemd an allowed address wins over a denied one: the hole that a name server needs is no larger than it, and doctor names it."""
+    policy("live-names", "[Network]\nAllow=tls example.org\n")
+    for server, warned in (("127.0.0.53", False), ("10.0.0.2", False), ("169.254.169.254", True)):
+        write_file("/etc/resolv.conf", f"nameserver {server}\n")
+        client = start("/bin/sh", "-c", "echo ready; sleep 60", policy="live-names", options=["--timeout", "100s"])
+        assert client.stdout.readline() == b"ready\n", client.stderr.read()
+        run_id = newest_run(lambda r: r.get("state") == "running")["run"]
+        assert sh(["systemctl", "show", "-P", "IPAddressAllow", unit(run_id)]).split() == [f"{server}/32"]
+        agentbox("kill", "--all")
+        client.wait()
+        line = next(l for l in agentbox("doctor", "--json").out.split("{") if '"name-servers"' in l)
+        assert (server in line) and ("warning" in line) == warned, line
+    # Without a rule nothing is resolved, and nothing opened.
+    client = start("/bin/sh", "-c", "echo ready; sleep 60", options=["--timeout", "100s"])
+    assert client.stdout.readline() == b"ready\n"
+    run_id = newest_run(lambda r: r.get("state") == "running")["run"]
+    assert sh(["systemctl", "show", "-P", "IPAddressAllow", unit(run_id)]).split() == []
+    agentbox("kill", "--all")
+    client.wait()
