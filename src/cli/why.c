@@ -140,8 +140,7 @@ static void explain_end(const json_t *ended, const Policy *policy, size_t n_deni
                 explain_signal(number(ended, "AGENTBOX_SIGNAL"), n_denied + n_reached, out);
                 break;
         case REASON_KILLED:
-                say(out, "It was ended on request", text ? ": " : "", "");
-                say(out, "", text ?: "", ".\n");
+                say(out, "It was ended: ", text ?: "killed on request", ".\n");
                 break;
         case REASON_LOST:
                 say(out, "Its end was not seen by the broker", text ? ": " : "", "");
