@@ -147,6 +147,20 @@ static int encode_rule(EgressRule r)
                 encode_rule(r_);               \
         })
 
+/* The last rule counts as well as the first. */
+static void test_each_rule(void **state)
+{
+        for (size_t i = 0; i < ELEMENTSOF(sample_rules); i++) {
+                EgressRule rules[ELEMENTSOF(sample_rules)];
+                WardenSpec s = sample();
+
+                memcpy(rules, sample_rules, sizeof(rules));
+                rules[i].port = 0;
+                s.rules = rules;
+                assert_int_equal(encode_with(&s), -EINVAL);
+        }
+}
+
 static void test_rule_rules(void **state)
 {
         static char *const bad_names[] = { S(""), S("."), S("a."), S(".a"), S("a..b"), S("A.b"), S("a_b.c"), S("-a.b"),
@@ -401,6 +415,7 @@ static void test_ready(void **state)
         assert_int_equal(wardenready_encode(&(WardenReady){ .error = 4096 }, &b), -EINVAL);
         assert_int_equal(wardenready_encode(&(WardenReady){ .stage = "x" }, &b), -EINVAL);
         assert_int_equal(wardenready_encode(&(WardenReady){ .error = 1, .stage = "a\nb" }, &b), -EINVAL);
+        assert_int_equal(wardenready_encode(&(WardenReady){ .error = 1, .stage = "\nb" }, &b), -EINVAL);
         assert_int_equal(wardenready_encode(&(WardenReady){ .error = 1, .stage = "a\0b" }, &b), -EINVAL);
         memset(in.stage, 'x', sizeof(in.stage)); /* no end */
         assert_int_equal(wardenready_encode(&in, &b), -EINVAL);
@@ -438,6 +453,7 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_round_trip),
                 cmocka_unit_test(test_golden),
+                cmocka_unit_test(test_each_rule),
                 cmocka_unit_test(test_rule_rules),
                 cmocka_unit_test(test_spec_rules),
                 cmocka_unit_test(test_bounds),
