@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 
+/* clang-format off */
 /* agentboxd: composes, starts, verifies, watches and ends the units of runs; answers on the system bus.
  *
  * uid           root; capabilities as units/agentboxd.service names them, each with its reason
- * descriptors   the system bus, PID 1's private socket, the journal's files; for a run that starts: its
- * channel, pipe, network namespace and the caller's three; for one that lives: its process and six files of
- * its cgroup trusts        the policies on its disk, PID 1, polkit, the journal, the kernel must check every
- * promise before it sends a RunSpec; put a run on record before it starts; end what it began must not open a
- * path that a caller names; parse a byte that a workload wrote (the shim's attestation is read before any
- *               workload exists, bounded, and judged as untrusted); put argv or environment into a unit's
- * properties
+ * descriptors   the system bus, PID 1's private socket, the journal's files; one wall made ahead (broker-wall.h); for a
+ *               run that starts: its channel, pipe, the caller's three, and if it is filtered its wall, its warden's
+ *               channel and what that is handed; for one that lives: its process, six files of its cgroup and the
+ *               file that its warden counts in
+ * trusts        the policies and the configuration on its disk, PID 1, polkit, the journal, the kernel
+ * must          check every promise before it sends a RunSpec, of the warden as well; put a run on record before it
+ *               starts; end what it began
+ * must not      open a path that a caller names; parse a byte that a workload wrote (the shim's attestation and the
+ *               warden's hello are read before any workload exists, bounded, and judged as untrusted; what the warden
+ *               counts is taken as numbers, and its texts are escaped); put argv or environment into a unit's properties
  *
- * Stages: start (directories, the host's own values, connections), adopt (what an earlier broker left),
- * serve (one event loop), idle (the name is given back after 30 s without runs and calls). Runs do not end
- * with it. */
+ * Stages: start (directories, the host's own values, its own packet filter, connections), adopt (what an earlier
+ * broker left), serve (one event loop), idle (the name is given back after 30 s without runs and calls). Runs and
+ * their wardens do not end with it. */
+/* clang-format on */
 
 #include <errno.h>
 #include <getopt.h>

@@ -387,3 +387,29 @@ def test_name_servers_within_what_is_denied():
     assert sh(["systemctl", "show", "-P", "IPAddressAllow", unit(run_id)]).split() == []
     agentbox("kill", "--all")
     client.wait()
+
+
+def test_leftover_is_named_and_ended():
+    name = "agentbox-warden-aaaaaaaaaa.service"
+    at_end(sh, ["systemctl", "stop", name], False)
+    sh(["systemd-run", "--quiet", "--collect", f"--unit={name}", "/bin/sleep", "600"])
+    found = agentbox("doctor")
+    assert re.search(r"left over: 1 unit", found.out), found
+    broker_restart()
+    expect(agentbox("ps"))
+    wait_for("its end", lambda: name not in box.units())
+    assert "nothing is left over" in agentbox("doctor").out
+
+
+def test_units_of_others_are_left_alone():
+    """Names that only look like a warden's, or that are no transient unit's."""
+    names = ("agentbox-warden-aaaaaaaaa.service", "agentbox-warden-aaaaaaaaaaa.service", "agentbox-warden-Aaaaaaaaaa.service",
+             "agentbox-wardenxaaaaaaaaaa.service")
+    for name in names:
+        sh(["systemd-run", "--quiet", "--collect", f"--unit={name}", "/bin/sleep", "600"])
+    broker_restart()
+    expect(agentbox("ps"))
+    time.sleep(0.5)
+    left = sh(["systemctl", "is-active", *names], check=False).split()
+    sh(["systemctl", "stop", *names], check=False)
+    assert left == ["active"] * len(names), left
