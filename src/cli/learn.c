@@ -211,6 +211,21 @@ static int split_line(const char *line, PolicyKey *ret_key, const char **ret_val
         return -EINVAL;
 }
 
+/* Whether the policy has dealings with this name already: then more of it is no new party. */
+static bool names_host(const Policy *policy, const char *text)
+{
+        AllowRule wanted, rule;
+        size_t offset;
+
+        if (!policy || allow_rule_parse(text, &wanted, &offset, NULL) < 0)
+                return false;
+        STRV_FOREACH(i, policy_list(policy, NETWORK_ALLOW))
+                if (allow_rule_parse(*i, &rule, &offset, NULL) >= 0 && *rule.name && streq(rule.name, wanted.name) &&
+                                rule.wildcard == wanted.wildcard)
+                        return true;
+        return false;
+}
+
 static int propose_group(Proposals *p, const EgressGroup *g, const AdviceContext *c)
 {
         _cleanup_advice_ Advice a = {};
@@ -226,7 +241,7 @@ static int propose_group(Proposals *p, const EgressGroup *g, const AdviceContext
         q = add_proposal(p, key, value, key == NETWORK_ALLOW ? width_of(value) : WIDTH_LIMIT, a.fact);
         if (!q)
                 return -ENOMEM;
-        q->needs_human |= a.needs_human || key != NETWORK_ALLOW;
+        q->needs_human |= a.needs_human || key != NETWORK_ALLOW || !names_host(c->policy, value);
         if (__builtin_add_overflow(q->count, g->count, &q->count))
                 q->count = UINT64_MAX;
         if (q->needs_human && !q->meaning)
@@ -375,8 +390,8 @@ static void print_header(const Learn *l, const AdviceContext *c, LearnForm form,
 
         if (asprintf(&text,
                             "What %zu run%s of policy %s %s refused, and the lines that would let it through. It is what the "
-                            "code tried, which need not be what the job needs: read each line. \"decide\" marks what opens "
-                            "more than was seen or gives up a check%s.%s",
+                            "code tried, which need not be what the job needs: read each line. \"decide\" marks what reaches "
+                            "somebody new, opens more than was seen or gives up a check%s.%s",
                             l->n_runs, l->n_runs == 1 ? "" : "s", l->policy, l->n_runs == 1 ? "was" : "were",
                             form == LEARN_DROP_IN ? ", and is a comment until somebody has" : "",
                             changed ? " The policy is not as it was then, or a run had --set." : "") < 0) {

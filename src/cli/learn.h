@@ -10,7 +10,7 @@
 
 /* From the audit records of runs of one policy to the lines that would have let them through: "agentbox policy learn".
  * They are what hostile code may have asked for, so the narrowest come first, each says what it rests on, and those that
- * open more than was seen or give up a check are marked for a person to decide. What nothing can allow is never among
+ * reach somebody new, open more than was seen or give up a check are marked for a person to decide. What nothing can allow is never among
  * them. Pure; bounded. */
 typedef struct Learn {
         char *policy, *digest; /* of the first record; NULL: none was taken */
