@@ -58,7 +58,7 @@ static int assemble(
                         if (insn.off < 0 || (size_t) insn.off >= LABELS_MAX || places[insn.off] <= (int) n)
                                 return -EINVAL;
                         insn.off = (int16_t) (places[insn.off] - (int) n - 1);
-                } else if (insn.code == (BPF_LD | BPF_DW | BPF_IMM)) {
+                } else if (BPF_CLASS(insn.code) == BPF_LD && BPF_SIZE(insn.code) == BPF_DW) {
                         if (insn.imm < 0 || (size_t) insn.imm >= n_maps)
                                 return -EINVAL;
                         insn.imm = maps[insn.imm];

@@ -57,6 +57,8 @@ static const Attempt attempts[] = {
         /* The C library asks so for its own address: not an attempt. */
         { SOCK_DGRAM, 0, "1.2.3.4", 443, UNSENT | SILENT, 0 },
         { SOCK_DGRAM, 0, "2001:db8::1", 443, UNSENT | SILENT, 0 },
+        { SOCK_DGRAM, 0, "224.0.0.251", 5353, UNSENT | SILENT, 0 },
+        { SOCK_DGRAM, 0, "ff02::fb%1", 5353, UNSENT | SILENT, 0 },
         /* Everybody at once. */
         { SOCK_DGRAM, 0, "224.0.0.251", 5353, 0, 0 },
         { SOCK_DGRAM, 0, "224.0.0.251", 53, 0, 0 },
@@ -64,6 +66,7 @@ static const Attempt attempts[] = {
         { SOCK_DGRAM, 0, "ff02::fb%1", 5353, 0, 0 },
         { SOCK_DGRAM, 0, "ff02::fb%1", 53, 0, 0 },
         { SOCK_DGRAM, 0, "255.255.255.255", 67, BROADCAST, 0 },
+        { SOCK_DGRAM, 0, "255.255.255.255", 53, BROADCAST, 0 },
         { SOCK_DGRAM, 0, "255.255.255.255", 67, SILENT, EACCES }, /* no way to be sent */
         { SOCK_DGRAM, 0, "0.1.2.3", 443, CONNECTED, ECONNREFUSED },
         { SOCK_STREAM, 0, "224.0.0.1", 80, 0, ENETUNREACH },
@@ -71,6 +74,7 @@ static const Attempt attempts[] = {
         { SOCK_STREAM, 0, "255.255.255.255", 80, 0, ENETUNREACH },
         { SOCK_STREAM, 0, "ff02::1%1", 80, 0, ENETUNREACH },
         { SOCK_STREAM, 0, "ff0e::1", 80, 0, ENETUNREACH },
+        { SOCK_STREAM, 0, "ff0e:1:2:3:4:5:6:7", 80, 0, ENETUNREACH },
         { SOCK_STREAM, 0, "::ffff:224.0.0.1", 80, 0, ENETUNREACH, "224.0.0.1" },
         { SOCK_STREAM, 0, "fe80::1", 80, 0, EINVAL },
         { SOCK_STREAM, 0, "fe80::1%1", 80, 0, ECONNREFUSED },
@@ -223,28 +227,35 @@ static void test_ping(void **state)
 
 /* By way of loopback to elsewhere: the first hop is what the header says, and the namespace takes none of
  * it. */
+typedef struct SourceRoute {
+        int type;
+        uint16_t port;
+} SourceRoute;
+
 static int inside_source_route_ipv4(const void *argument)
 {
-        const uint16_t *port = argument;
-        /* No operation, loose source route: 8.8.8.8. */
-        static const uint8_t route[] = { 1, 131, 7, 4, 8, 8, 8, 8 };
+        const SourceRoute *row = argument;
+        /* No operation, loose source route: 127.0.0.1, then 8.8.8.8. */
+        static const uint8_t route[] = { 1, 131, 7, 4, 127, 0, 0, 1 };
         Address a;
-        socklen_t n = make_address("127.0.0.1", *port, &a);
-        int fd = socket(AF_INET, SOCK_DGRAM, 0);
+        socklen_t n = make_address("8.8.8.8", row->port, &a);
+        int fd = socket(AF_INET, row->type | SOCK_NONBLOCK, 0);
 
         if (setsockopt(fd, IPPROTO_IP, IP_OPTIONS, route, sizeof(route)) < 0)
                 return 1;
-        return sendto(fd, "x", 1, 0, &a.any, n) == 1 ? 0 : 2;
+        if (row->type == SOCK_STREAM)
+                return connect(fd, &a.any, n) < 0 && errno == EINPROGRESS ? 0 : 2;
+        return sendto(fd, "x", 1, 0, &a.any, n) == 1 ? 0 : 3;
 }
 
 static int inside_source_route_ipv6(const void *argument)
 {
-        const uint16_t *port = argument;
+        const SourceRoute *row = argument;
         _Alignas(struct ipv6_sr_hdr) char
                         space[sizeof(struct ipv6_sr_hdr) + 2 * sizeof(struct in6_addr)] = {};
         struct ipv6_sr_hdr *route = (void *) space;
         Address a;
-        socklen_t n = make_address("2001:db8::1", *port, &a);
+        socklen_t n = make_address("2001:db8::1", row->port, &a);
         int fd = socket(AF_INET6, SOCK_DGRAM, 0);
 
         route->hdrlen = 4;
@@ -259,27 +270,58 @@ static int inside_source_route_ipv6(const void *argument)
 
 static void test_source_routes(void **state)
 {
-        static const uint16_t ports[] = { 53, 443 };
+        static const SourceRoute rows[] = { { SOCK_DGRAM, 53 }, { SOCK_DGRAM, 443 }, { SOCK_STREAM, 443 } };
         NEED_FIXTURE(f);
 
-        for (size_t i = 0; i < ELEMENTSOF(ports); i++) {
-                pid_t pid = run_inside(f, inside_source_route_ipv4, ports + i);
-                EgressEvent e;
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                bool stream = rows[i].type == SOCK_STREAM;
+                pid_t pid = run_inside(f, inside_source_route_ipv4, rows + i);
 
-                /* The kernel writes the first hop as the destination. */
-                assert_true(next_event(f, &e));
-                assert_int_equal(e.kind, EGRESS_EVENT_DENIED);
-                assert_int_equal(e.protocol, IPPROTO_UDP);
-                assert_int_equal(e.dest_port, ports[i]);
-                assert_int_equal(e.tgid, pid);
-                if (f->wall.tcp[1] < 0)
-                        continue;
-                pid = run_inside(f, inside_source_route_ipv6, ports + i);
-                expect_event(f, EGRESS_EVENT_DENIED, IPPROTO_ROUTING, "::1", 0, pid);
+                expect_event(f, EGRESS_EVENT_DENIED, stream ? IPPROTO_TCP : IPPROTO_UDP, "127.0.0.1",
+                                rows[i].port, pid);
+                if (f->wall.tcp[1] >= 0 && !stream) {
+                        pid = run_inside(f, inside_source_route_ipv6, rows + i);
+                        expect_event(f, EGRESS_EVENT_DENIED, IPPROTO_ROUTING, "::1", 0, pid);
+                }
                 expect_no_event(f);
         }
-        for (size_t i = 0; i < 2; i++)
+        for (size_t i = 0; i < 2; i++) {
+                assert_true(accept(f->wall.tcp[i], NULL, NULL) < 0);
                 assert_true(recv(f->wall.dns[i], &(char){ 0 }, 1, 0) < 0);
+        }
+}
+
+/* Other headers before the transport's: what is behind them is not looked for, and even its way to the
+ * sandbox itself is on record. */
+static int inside_header(const void *argument)
+{
+        const int *protocol = argument;
+        static const uint8_t padding[8] = { IPPROTO_UDP, 0, 1, 4 };
+        Address a;
+        socklen_t n = make_address("::1", 0, &a);
+        int fd = socket(AF_INET6, SOCK_RAW, *protocol == IPPROTO_HOPOPTS ? IPPROTO_UDP : *protocol);
+
+        if (*protocol == IPPROTO_HOPOPTS &&
+                        setsockopt(fd, IPPROTO_IPV6, IPV6_HOPOPTS, padding, sizeof(padding)) < 0)
+                return 1;
+        return sendto(fd, padding, sizeof(padding), 0, &a.any, n) == sizeof(padding) ? 0 : 2;
+}
+
+static void test_headers(void **state)
+{
+        static const int protocols[] = { IPPROTO_HOPOPTS, IPPROTO_ROUTING, IPPROTO_FRAGMENT,
+                IPPROTO_DSTOPTS };
+        NEED_FIXTURE(f);
+
+        if (f->wall.tcp[1] < 0) {
+                print_message("skipped: no IPv6 here\n");
+                skip();
+        }
+        for (size_t i = 0; i < ELEMENTSOF(protocols); i++) {
+                run_inside(f, inside_header, protocols + i);
+                expect_event(f, EGRESS_EVENT_DENIED, (uint8_t) protocols[i], "::1", 0, 0);
+                expect_no_event(f);
+        }
 }
 
 /* ---- a datagram in many fragments is one attempt, and one question */
@@ -397,6 +439,7 @@ int main(void)
                 TEST(test_attempts),
                 TEST(test_ping),
                 TEST(test_source_routes),
+                TEST(test_headers),
                 TEST(test_fragments),
                 TEST(test_flood),
                 TEST(test_inherited),

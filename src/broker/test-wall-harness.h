@@ -54,6 +54,8 @@ pid_t run_inside(Fixture *f, Inside *inside, const void *argument);
 
 /* Takes the next event out of the ring; false: there is none. */
 bool next_event(Fixture *f, EgressEvent *ret);
+/* The same, and leaves it there. */
+bool peek_event(Fixture *f, EgressEvent *ret);
 /* Takes the next event, which must be that; dest as text. */
 void expect_event(Fixture *f, EgressEventKind kind, uint8_t protocol, const char *dest, uint16_t port,
                 pid_t tgid);
@@ -66,6 +68,8 @@ typedef union Address {
 } Address;
 /* "1.2.3.4", "2001:db8::1", "fe80::1%1" (a number after %). */
 socklen_t make_address(const char *text, uint16_t port, Address *ret);
+/* Where the packet came from. */
+Address source_of(const EgressEvent *e);
 /* IPv4 within IPv6 counts as IPv4, as the packet is. */
 bool same_address(const Address *a, const Address *b);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -14,12 +15,14 @@
 
 /* ---- TCP to elsewhere arrives, with its destination, and says who */
 
-typedef enum How { PLAIN, FASTOPEN, MPTCP, URING } How;
+typedef enum How { PLAIN, FASTOPEN, MPTCP, URING, ECN } How;
 typedef struct Tcp {
         const char *to;
         uint16_t port;
         How how;
         const char *event; /* as the event has the address; NULL: the same */
+        const char *from;  /* the address that the client takes, of which it may take any; NULL: the kernel's
+                              choice */
 } Tcp;
 
 static const Tcp tcp_rows[] = {
@@ -44,11 +47,39 @@ static const Tcp tcp_rows[] = {
         { "1.2.3.4", 443, MPTCP },
         { "2001:db8::1", 443, MPTCP },
         { "::ffff:1.2.3.4", 443, MPTCP, "1.2.3.4" },
+        { "1.2.3.4", 443, ECN },
+        { "2001:db8::1", 443, ECN },
+        { "1.2.3.4", 443, PLAIN, NULL, "8.8.8.8" },
+        { "2001:db8:1:2:3:4:5:6", 443, PLAIN, NULL, "2001:db8:f:e:d:c:b:a" },
+        /* Almost IPv4 within IPv6, and almost multicast. */
+        { "2001::ffff:e000:1", 443 },
+        { "0:0:0:1:0:ffff:e000:1", 443 },
+        { "::e000:1", 443 },
         { "1.2.3.4", 443, URING },
         { "2001:db8::1", 443, URING },
 };
 
 #define CANNOT 77 /* this kernel lacks that way */
+
+static int take_source(int fd, const char *from)
+{
+        Address a;
+        socklen_t n = make_address(from, 0, &a);
+        int one = 1;
+
+        if (a.any.sa_family == AF_INET6 &&
+                        setsockopt(fd, IPPROTO_IPV6, IPV6_FREEBIND, &one, sizeof(one)) < 0)
+                return -errno;
+        return bind(fd, &a.any, n) < 0 ? -errno : 0;
+}
+
+/* The SYN has two more flags then. */
+static int use_ecn(void)
+{
+        _cleanup_close_ int fd = open("/proc/sys/net/ipv4/tcp_ecn", O_WRONLY | O_CLOEXEC);
+
+        return fd < 0 || write(fd, "1", 1) != 1 ? -errno : 0;
+}
 
 /* With a server of its own on every address, which must not get it. */
 static int inside_tcp(const void *argument)
@@ -67,6 +98,10 @@ static int inside_tcp(const void *argument)
         fd = socket(to.any.sa_family, SOCK_STREAM, protocol);
         if (fd < 0)
                 return row->how == MPTCP && errno == EPROTONOSUPPORT ? CANNOT : 2;
+        if (row->from && take_source(fd, row->from) < 0)
+                return 5;
+        if (row->how == ECN && use_ecn() < 0)
+                return CANNOT;
         switch (row->how) {
         case FASTOPEN:
                 error = sendto(fd, "x", 1, MSG_FASTOPEN, &to.any, n) == 1 ? 0 : errno;
@@ -86,7 +121,7 @@ static void check_tcp(Fixture *f, const Tcp *row)
 {
         const char *event = row->event ? row->event : row->to;
         _cleanup_close_ int fd = -1;
-        Address to, local = {}, peer = {}, source = {};
+        Address to, local = {}, peer = {}, source;
         socklen_t n = sizeof(local), peer_n = sizeof(peer);
         pid_t pid = start_inside(f, inside_tcp, row);
         int status = wait_inside(pid);
@@ -106,24 +141,18 @@ static void check_tcp(Fixture *f, const Tcp *row)
         assert_true(same_address(&to, &local));
 
         /* Who it was can be told by where it came from. */
-        source.any.sa_family = peer.any.sa_family;
         assert_true(next_event(f, &e));
         assert_int_equal(e.kind, EGRESS_EVENT_CONNECT);
-        assert_int_equal(e.family, source.any.sa_family);
+        assert_int_equal(e.family, peer.any.sa_family);
         assert_int_equal(e.protocol, IPPROTO_TCP);
         assert_int_equal(e.dest_port, row->port);
         assert_int_equal(e.tgid, pid);
         if (row->how != URING)
                 assert_string_equal(e.comm, INSIDE_COMM);
-        if (e.family == AF_INET) {
-                source.in.sin_port = htons(e.source_port);
-                memcpy(&source.in.sin_addr, e.source, 4);
-                assert_memory_equal(e.dest, &local.in.sin_addr, 4);
-        } else {
-                source.in6.sin6_port = htons(e.source_port);
-                memcpy(&source.in6.sin6_addr, e.source, 16);
-                assert_memory_equal(e.dest, &local.in6.sin6_addr, 16);
-        }
+        assert_memory_equal(e.dest,
+                        e.family == AF_INET ? (void *) &local.in.sin_addr : (void *) &local.in6.sin6_addr,
+                        e.family == AF_INET ? 4 : 16);
+        source = source_of(&e);
         assert_true(same_address(&source, &peer));
         expect_no_event(f);
         assert_true(accept(f->wall.tcp[0], NULL, NULL) < 0);
@@ -184,8 +213,8 @@ static int inside_dns(const void *argument)
         return same_address(&server, &from) ? 0 : 5;
 }
 
-/* As the warden does: the destination of the question is the source of the answer. */
-static void answer_one(int dns, const char *server)
+/* As the warden does: the destination of the question is the source of the answer. Returns who asked. */
+static Address answer_one(int dns, const char *server)
 {
         _Alignas(struct cmsghdr) char control[256] = {};
         char text[16] = "";
@@ -224,6 +253,7 @@ static void answer_one(int dns, const char *server)
         memcpy(text, "answer", 6);
         iov.iov_len = 6;
         assert_int_equal(sendmsg(dns, &m, 0), 6);
+        return peer;
 }
 
 static void test_dns(void **state)
@@ -233,14 +263,19 @@ static void test_dns(void **state)
         for (size_t i = 0; i < ELEMENTSOF(dns_rows); i++) {
                 const char *server = dns_rows[i].server, *plain = startswith(server, "::ffff:");
                 int dns = f->wall.dns[!plain && strchr(server, ':')];
+                Address peer, source;
                 char text[64];
+                EgressEvent e;
                 pid_t pid;
 
                 if (!has_address(f, server))
                         continue;
                 pid = start_inside(f, inside_dns, dns_rows + i);
-                answer_one(dns, server);
+                peer = answer_one(dns, server);
                 finish_inside(pid);
+                assert_true(peek_event(f, &e));
+                source = source_of(&e);
+                assert_true(same_address(&source, &peer));
                 snprintf(text, sizeof(text), "%s", plain ? plain : server);
                 text[strcspn(text, "%")] = 0;
                 expect_event(f, EGRESS_EVENT_DNS, IPPROTO_UDP, text, 53, pid);
@@ -253,6 +288,7 @@ static void test_dns(void **state)
 typedef struct Own {
         const char *address;
         int type;
+        uint16_t port;
 } Own;
 
 static const Own own_rows[] = {
@@ -274,6 +310,8 @@ static const Own own_rows[] = {
         { "0.0.0.0", SOCK_DGRAM },
         { "::", SOCK_STREAM },
         { "::", SOCK_DGRAM },
+        { "127.0.0.1", SOCK_STREAM, 53 },
+        { "::1", SOCK_STREAM, 53 },
 };
 
 /* A server that is bound to that address, a client that says two words to it, and nobody behind another
@@ -282,7 +320,7 @@ static int inside_own(const void *argument)
 {
         const Own *row = argument;
         Address a, b;
-        socklen_t n = make_address(row->address, 0, &a), size = sizeof(b);
+        socklen_t n = make_address(row->address, row->port, &a), size = sizeof(b);
         int server = socket(a.any.sa_family, row->type, 0), client = socket(a.any.sa_family, row->type, 0),
             c;
         char text[8] = "";

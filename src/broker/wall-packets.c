@@ -39,10 +39,10 @@ enum {
 #define TCP_SYN 0x02
 
 /* What register 9 knows of the destination. */
-#define D_LOCAL 1       /* the sandbox's own */
-#define D_NO_DATAGRAM 2 /* multicast, broadcast: past the sk_lookup program, so the warden gets none */
-#define D_EXTENDED 4
-#define D_RECORDED 8 /* link-local: TCP is on record by connect6 */
+#define D_LOCAL 1 /* the sandbox's own */
+#define D_ASTRAY \
+        2 /* extended, or multicast and broadcast, which pass the sk_lookup program by: not the warden's */
+#define D_RECORDED 4 /* link-local: TCP is on record by connect6 */
 
 #define LOAD_BYTES(from, to, n) \
         MOVE(1, 6), from, STACK(3, to), SET(4, n), CALL(skb_load_bytes), IF_NOT_ZERO(0, L_LET)
@@ -63,9 +63,8 @@ static const struct bpf_insn packets_code[] = {
         LOAD(B, 7, 10, HEADER),
         AND(7, 15),
         SHIFT_LEFT(7, 2),
-        SET(9, D_EXTENDED),
+        SET(9, D_ASTRAY),
         IF_ABOVE(7, 20, L_TRANSPORT),
-        SET(9, D_NO_DATAGRAM),
         IF_EQUAL(2, BROADCAST_IPV4, L_TRANSPORT),
         MOVE(3, 2),
         AND(3, MULTICAST_IPV4_MASK),
@@ -91,14 +90,13 @@ static const struct bpf_insn packets_code[] = {
         STORE(W, 10, E(dest) + 12, 5),
         LOAD(B, 8, 10, HEADER + 6),
         SET(7, 40),
-        SET(9, D_EXTENDED),
+        SET(9, D_ASTRAY),
         IF_EQUAL(8, IPPROTO_HOPOPTS, L_TRANSPORT),
         IF_EQUAL(8, IPPROTO_ROUTING, L_TRANSPORT),
         IF_EQUAL(8, IPPROTO_FRAGMENT, L_TRANSPORT),
         IF_EQUAL(8, IPPROTO_DSTOPTS, L_TRANSPORT),
         IF_OWN_IPV6(L_LOCAL, L_V6_OTHER, L_V6_SANDBOX, L_V6_MAPPED),
         LABEL(L_V6_OTHER),
-        SET(9, D_NO_DATAGRAM),
         MOVE(3, 2),
         AND(3, MULTICAST_IPV6_MASK),
         IF_EQUAL(3, MULTICAST_IPV6, L_TRANSPORT),
@@ -129,7 +127,7 @@ static const struct bpf_insn packets_code[] = {
         LOAD(H, 2, 10, PORTS + 2),
         BIG_ENDIAN_16(2),
         STORE(H, 10, E(dest_port), 2),
-        IF_BITS(9, D_EXTENDED, L_DENY),
+        IF_BITS(9, D_ASTRAY, L_DENY),
         STORE_VALUE(B, 10, E(kind), EGRESS_EVENT_CONNECT),
         GO(L_EMIT),
 
@@ -141,7 +139,7 @@ static const struct bpf_insn packets_code[] = {
         LOAD(H, 2, 10, PORTS + 2),
         BIG_ENDIAN_16(2),
         STORE(H, 10, E(dest_port), 2),
-        IF_BITS(9, D_EXTENDED | D_NO_DATAGRAM, L_DENY),
+        IF_BITS(9, D_ASTRAY, L_DENY),
         IF_EQUAL(2, DNS_PORT, L_DNS_QUERY),
         IF_BITS(9, D_LOCAL, L_LET),
         GO(L_DENY),

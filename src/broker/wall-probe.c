@@ -73,7 +73,7 @@ static int send_datagram(const Wall *w, Error **reterr)
 static int first_event(int ring_fd, EgressEvent *ret)
 {
         size_t page = (size_t) sysconf(_SC_PAGESIZE), size = page + 2 * (size_t) EGRESS_RING_SIZE;
-        const char *p = mmap(NULL, size, PROT_READ, MAP_SHARED, ring_fd, (off_t) page);
+        char *p = mmap(NULL, size, PROT_READ, MAP_SHARED, ring_fd, (off_t) page);
         uint32_t length = 0;
         bool there;
 
@@ -84,7 +84,7 @@ static int first_event(int ring_fd, EgressEvent *ret)
                 memcpy(&length, p + page, sizeof(length));
                 memcpy(ret, p + page + BPF_RINGBUF_HDR_SZ, sizeof(*ret));
         }
-        (void) munmap((void *) (uintptr_t) p, size);
+        (void) munmap(p, size);
         return !there ? -ENODATA : length != sizeof(*ret) ? -EBADMSG : 0;
 }
 

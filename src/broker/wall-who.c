@@ -72,9 +72,8 @@ static const struct bpf_insn connect6_code[] = {
         IF_NOT_EQUAL(3, 0, L_DONE),
         IF_NOT_EQUAL(4, MAPPED_IPV6_2, L_DONE),
         STORE_VALUE(B, 10, E(family), AF_INET), /* as its packet would be */
-        STORE_VALUE(DW, 10, E(dest), 0),
-        STORE_VALUE(DW, 10, E(dest) + 8, 0),
         STORE(W, 10, E(dest), 7),
+        STORE_VALUE(DW, 10, E(dest) + 8, 0),
         IF_REFUSED_IPV4(L_REFUSED),
         GO(L_DONE),
         LABEL(L_REFUSED),
