@@ -100,7 +100,7 @@ typedef struct Result {
         char sni[256];
 } Result;
 
-static Result look(const uint8_t *p, size_t n, const char *name, bool ech_allow)
+static Result look_on(TlsReader *t, const uint8_t *p, size_t n, const char *name, bool ech_allow)
 {
         /* Exactly as large as what came: a byte too far is seen by the sanitizer. */
         _cleanup_free_ uint8_t *copy = malloc(MAX2(n, (size_t) 1));
@@ -108,31 +108,46 @@ static Result look(const uint8_t *p, size_t n, const char *name, bool ech_allow)
 
         assert_non_null(copy);
         memcpy(copy, p, n);
-        r.reason = tls_hello_check(copy, n, name, ech_allow, &r.complete, &r.ech, r.sni);
+        r.reason = tls_hello_check(t, copy, n, name, ech_allow, &r.complete, &r.ech, r.sni);
         assert_true(r.reason == EGRESS_OK || !r.complete);
         return r;
 }
 
-/* However the bytes come: nothing final before the byte that decides, and from then on the same for all that follows. Long
- * ones are looked at in steps. Returns the final result and where it came. */
+static Result look(const uint8_t *p, size_t n, const char *name, bool ech_allow)
+{
+        TlsReader t = {};
+
+        return look_on(&t, p, n, name, ech_allow);
+}
+
+static void same_result(const Result *a, const Result *b)
+{
+        assert_string_equal(verdict_text(a->reason), verdict_text(b->reason));
+        assert_int_equal(a->complete, b->complete);
+        assert_int_equal(a->ech, b->ech);
+        assert_string_equal(a->sni, b->sni);
+}
+
+/* However the bytes come, to one reader in ever so many pieces or at once: nothing final before the byte that decides, and
+ * from then on the same for all that follows. Long ones are looked at in steps. Returns the final result and where it
+ * came. */
 static Result every_prefix(const Buf *b, const char *name, bool ech_allow, size_t *ret_at)
 {
         Result last = look(b->data, b->size, name, ech_allow);
         size_t at = SIZE_MAX, step = b->size > 4000 ? 61 : 1;
+        TlsReader t = {};
 
         for (size_t n = 0; n <= b->size; n += step) {
-                Result r = look(b->data, n, name, ech_allow);
+                Result r = look(b->data, n, name, ech_allow), on = look_on(&t, b->data, n, name, ech_allow);
 
+                same_result(&r, &on);
                 if (r.reason == EGRESS_OK && !r.complete) {
                         assert_int_equal(at, SIZE_MAX);
                         assert_string_equal(r.sni, "");
                         continue;
                 }
                 at = MIN2(at, n);
-                assert_int_equal(r.reason, last.reason);
-                assert_int_equal(r.complete, last.complete);
-                assert_int_equal(r.ech, last.ech);
-                assert_string_equal(r.sni, last.sni);
+                same_result(&r, &last);
         }
         if (ret_at)
                 *ret_at = at;

@@ -19,8 +19,8 @@ static void tls_hello(Warden *w, Conn *c)
 
         c->rule = rule;
         c->attempt.proto = PROTO_TLS;
-        reason = tls_hello_check(c->sent.held, c->sent.n_held, c->decision.name, rule->ech_allow, &complete, &has_ech,
-                        c->asked);
+        reason = tls_hello_check(&c->tls, c->sent.held, c->sent.n_held, c->decision.name, rule->ech_allow, &complete,
+                        &has_ech, c->asked);
         if (reason == EGRESS_NOT_TLS)
                 conn_deny(w, c, reason);
         else if (reason != EGRESS_OK)

@@ -28,16 +28,9 @@ static size_t read_be(const uint8_t *p, size_t n)
 
 /* ---- the records, until the message is there */
 
-typedef struct Message {
-        size_t have;  /* bytes of it that came */
-        size_t total; /* its size with the header; 0: not known yet */
-        uint8_t header[HANDSHAKE_HEADER];
-        uint8_t *copy; /* of TLS_HELLO_MAX bytes; NULL: only its size is wanted */
-} Message;
-
-static bool message_complete(const Message *m)
+static bool message_complete(const TlsReader *t)
 {
-        return m->total > 0 && m->have == m->total;
+        return t->total > 0 && t->have == t->total;
 }
 
 /* n: how much of the header is there, at least 1. */
@@ -50,45 +43,56 @@ static bool record_header_good(const uint8_t *p, size_t n)
 }
 
 /* part: as much of a record's length bytes as is there. */
-static EgressReason message_add(Message *m, ByteSpan part, size_t length)
+static EgressReason message_add(TlsReader *t, ByteSpan part, size_t length)
 {
-        for (size_t i = 0; i < part.n && m->have + i < HANDSHAKE_HEADER; i++)
-                m->header[m->have + i] = part.p[i];
-        if (m->have + part.n > 0 && m->header[0] != HANDSHAKE_CLIENT_HELLO)
+        for (size_t i = 0; i < part.n && t->have + i < HANDSHAKE_HEADER; i++)
+                t->header[t->have + i] = part.p[i];
+        if (t->have + part.n > 0 && t->header[0] != HANDSHAKE_CLIENT_HELLO)
                 return EGRESS_NOT_TLS;
-        if (m->have + part.n >= HANDSHAKE_HEADER) {
-                m->total = HANDSHAKE_HEADER + read_be(m->header + 1, 3);
-                if (m->total > TLS_HELLO_MAX)
+        if (t->have + part.n >= HANDSHAKE_HEADER) {
+                t->total = HANDSHAKE_HEADER + read_be(t->header + 1, 3);
+                if (t->total > TLS_HELLO_MAX)
                         return EGRESS_TOO_LARGE;
-                if (m->have + length > m->total)
+                if (t->have + length > t->total)
                         return EGRESS_NOT_TLS;
         }
-        if (m->copy && part.n > 0)
-                memcpy(m->copy + m->have, part.p, part.n);
-        m->have += part.n;
+        t->have += part.n;
         return EGRESS_OK;
 }
 
-static EgressReason message_gather(Message *m, const uint8_t *p, size_t n)
+/* Goes over the records that are new. What is there of the last one is looked at, but not remembered. */
+static EgressReason message_follow(TlsReader *t, const uint8_t *p, size_t n)
 {
-        for (size_t pos = 0; pos < n && !message_complete(m);) {
+        while (t->seen < n && !message_complete(t)) {
+                const uint8_t *record = p + t->seen;
+                size_t left = n - t->seen, length;
+                TlsReader next = *t;
                 EgressReason reason;
-                size_t length;
-                ByteSpan part;
 
-                if (!record_header_good(p + pos, n - pos))
+                if (!record_header_good(record, left))
                         return EGRESS_NOT_TLS;
-                if (n - pos < RECORD_HEADER)
+                if (left < RECORD_HEADER)
                         break;
-                length = read_be(p + pos + 3, 2);
-                pos += RECORD_HEADER;
-                part = (ByteSpan){ p + pos, MIN2(length, n - pos) };
-                reason = message_add(m, part, length);
+                left -= RECORD_HEADER;
+                length = read_be(record + 3, 2);
+                reason = message_add(&next, (ByteSpan){ record + RECORD_HEADER, MIN2(length, left) }, length);
                 if (reason != EGRESS_OK)
                         return reason;
-                pos += part.n;
+                if (left < length)
+                        break;
+                next.seen += RECORD_HEADER + length;
+                *t = next;
         }
         return EGRESS_OK;
+}
+
+/* The fragments of a message that is complete, one behind the other. */
+static void message_copy(const uint8_t *p, size_t total, uint8_t *copy)
+{
+        for (size_t have = 0, length; have < total; have += length, p += RECORD_HEADER + length) {
+                length = read_be(p + 3, 2);
+                memcpy(copy + have, p + RECORD_HEADER, length);
+        }
 }
 
 /* ---- the message */
@@ -206,27 +210,24 @@ static EgressReason hello_verdict(const Hello *h, const char *name, bool ech_all
         return h->has_ech && !ech_allow ? EGRESS_ECH : EGRESS_OK;
 }
 
-EgressReason tls_hello_check(const uint8_t *p, size_t n, const char *name, bool ech_allow, bool *ret_complete,
+EgressReason tls_hello_check(TlsReader *t, const uint8_t *p, size_t n, const char *name, bool ech_allow, bool *ret_complete,
                 bool *ret_has_ech, char ret_sni[static 256])
 {
         uint8_t copy[TLS_HELLO_MAX];
-        Message m = {};
         Hello hello = {};
         EgressReason reason;
 
         *ret_complete = *ret_has_ech = false;
         ret_sni[0] = 0;
         n = MIN2(n, (size_t) TLS_HELLO_WIRE_MAX);
-        reason = message_gather(&m, p, n);
+        reason = message_follow(t, p, n);
         if (reason != EGRESS_OK)
                 return reason;
-        if (!message_complete(&m))
+        if (!message_complete(t))
                 return n < TLS_HELLO_WIRE_MAX ? EGRESS_OK : EGRESS_TOO_LARGE;
 
-        /* Once more, for a copy in one piece. */
-        m = (Message){ .copy = copy };
-        (void) message_gather(&m, p, n);
-        if (!read_hello((ByteSpan){ copy + HANDSHAKE_HEADER, m.total - HANDSHAKE_HEADER }, &hello))
+        message_copy(p, t->total, copy);
+        if (!read_hello((ByteSpan){ copy + HANDSHAKE_HEADER, t->total - HANDSHAKE_HEADER }, &hello))
                 return EGRESS_NOT_TLS;
         span_escape(hello.name, ret_sni, 256);
         *ret_has_ech = hello.has_ech;

@@ -25,12 +25,19 @@
  * one of 3,400 bytes in as many. A caller's buffer of this size is never full without a verdict. */
 #define TLS_HELLO_WIRE_MAX (TLS_HELLO_MAX + (4u << 10))
 
-/* p[0..n): everything that came so far. name: what the SNI must be (a rule's name, lower case). EGRESS_OK with
- * *ret_complete: false, more bytes are needed (n is below TLS_HELLO_WIRE_MAX); true, the hello is complete and good, and
- * whatever came behind it waits for nothing. Anything else is final. ret_sni: what was asked for, escaped, "" where unknown,
- * for the record.
- * Until the hello is there a call costs a step for each record that came, not for each byte; it is parsed once. */
-EgressReason tls_hello_check(const uint8_t *p, size_t n, const char *name, bool ech_allow, bool *ret_complete,
+/* How far the records were followed; all zero at the beginning of a connection. Nobody else's business. */
+typedef struct TlsReader {
+        size_t seen;  /* up to here there are whole records */
+        size_t have;  /* bytes of the message in them */
+        size_t total; /* of the message with its header; 0: not known yet */
+        uint8_t header[4];
+} TlsReader;
+
+/* p[0..n): everything that came so far, the same bytes as in the call before and more. name: what the SNI must be (a rule's
+ * name, lower case). EGRESS_OK with *ret_complete: false, more bytes are needed (n is below TLS_HELLO_WIRE_MAX); true, the
+ * hello is complete and good, and whatever came behind it may go out with it. Anything else is final. ret_sni: what was asked
+ * for, escaped, "" where unknown, for the record. Each record is looked at once, and the hello parsed once it is there. */
+EgressReason tls_hello_check(TlsReader *t, const uint8_t *p, size_t n, const char *name, bool ech_allow, bool *ret_complete,
                 bool *ret_has_ech, char ret_sni[static 256]);
 
 /* A fatal access_denied alert as a server sends it in answer to a hello. */

@@ -9,6 +9,7 @@
 #include "warden/warden-resolve.h"
 #include "warden/warden-route.h"
 #include "warden/warden-timer.h"
+#include "warden/warden-tls.h"
 
 /* The program's state, and what its files know of each other:
  *
@@ -92,6 +93,7 @@ struct Conn {
         const EgressRule *rule;
         Attempt attempt; /* for its records */
         char asked[ATTEMPT_TEXT_MAX];
+        TlsReader tls;
         HttpReader http;
         EgressReason refused; /* why what the client sent behind the good bytes may not go out (http) */
         unsigned refused_status;

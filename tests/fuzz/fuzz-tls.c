@@ -66,7 +66,7 @@ typedef struct Result {
         char sni[256];
 } Result;
 
-static Result look(const uint8_t *p, size_t n, bool ech_allow)
+static Result look(TlsReader *t, const uint8_t *p, size_t n, bool ech_allow)
 {
         /* Its own piece of memory, so that a byte too far is seen. */
         _cleanup_free_ uint8_t *copy = malloc(n > 0 ? n : 1);
@@ -75,7 +75,7 @@ static Result look(const uint8_t *p, size_t n, bool ech_allow)
         if (!copy)
                 abort();
         memcpy(copy, p, n);
-        r.reason = tls_hello_check(copy, n, NAME, ech_allow, &r.complete, &r.ech, r.sni);
+        r.reason = tls_hello_check(t, copy, n, NAME, ech_allow, &r.complete, &r.ech, r.sni);
         if (strnlen(r.sni, sizeof(r.sni)) == sizeof(r.sni) || (r.complete && r.reason != EGRESS_OK))
                 abort();
         for (const char *c = r.sni; *c; c++)
@@ -86,14 +86,15 @@ static Result look(const uint8_t *p, size_t n, bool ech_allow)
 
 static void check(const uint8_t *p, size_t n, bool ech_allow)
 {
-        Result last = look(p, n, ech_allow);
+        TlsReader at_once = {}, in_pieces = {};
+        Result last = look(&at_once, p, n, ech_allow);
         bool final = false;
         uint32_t chance = (uint32_t) n * 2654435761u + (n > 0 ? p[n - 1] : 0u);
 
         if (last.complete && !naive_good(p, n, ech_allow))
                 abort();
         for (size_t i = 0; i < n; i += 1 + (chance >> 16) % (1 + n / 8)) {
-                Result r = look(p, i, ech_allow);
+                Result r = look(&in_pieces, p, i, ech_allow);
 
                 chance = chance * 1664525 + 1013904223;
                 if (!r.complete && r.reason == EGRESS_OK) {
