@@ -6,7 +6,7 @@
  *     relay-peer connect ADDRESS PORT SECONDS STREAMS [CONNECT-TARGET]       prints connections and seconds
  *
  * A connection's first byte says what it is for: 'g' the server sends until it is closed, 'p' it reads, 'c' it answers with one byte
- * and waits for the end. With CONNECT-TARGET, ADDRESS is an HTTP proxy. Each stream is a process, so no stream waits for another. */
+ * and closes (first, so that it is not the client who runs out of ports). With CONNECT-TARGET, ADDRESS is an HTTP proxy. Each stream is a process, so no stream waits for another. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -63,7 +63,7 @@ static void *serve_one(void *p)
                                 ;
                 else if (what == 'c')
                         (void) send(fd, &what, 1, MSG_NOSIGNAL);
-                while (what != 'g' && recv(fd, buf, sizeof(buf), 0) > 0)
+                while (what == 'p' && recv(fd, buf, sizeof(buf), 0) > 0)
                         ;
         }
         close(fd);
@@ -131,7 +131,7 @@ static uint64_t stream(char what, const struct sockaddr_in *a, double end, const
                         char answer;
 
                         fd = dial(a, target);
-                        if (send(fd, &what, 1, MSG_NOSIGNAL) != 1 || recv(fd, &answer, 1, 0) != 1)
+                        if (send(fd, &what, 1, MSG_NOSIGNAL) != 1 || recv(fd, &answer, 1, 0) != 1 || recv(fd, &answer, 1, 0) != 0)
                                 die("answer");
                         close(fd);
                 }
