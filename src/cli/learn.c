@@ -383,16 +383,16 @@ static void print_comment(const char *text, Buf *out)
         }
 }
 
-static void print_header(const Learn *l, const AdviceContext *c, LearnForm form, Buf *out)
+static void print_header(const Learn *l, const AdviceContext *c, LearnForm form, bool any, Buf *out)
 {
-        _cleanup_free_ char *digest = c->policy ? policy_digest(c->policy) : NULL, *text = NULL;
+        _cleanup_free_ char *digest = c->policy ? policy_digest(c->policy) : NULL, *name = message_clean(l->policy), *text = NULL;
         bool changed = l->several_digests || (digest && !streq(digest, l->digest ?: ""));
 
         if (asprintf(&text,
                             "What %zu run%s of policy %s %s refused, and the lines that would let it through. It is what the "
                             "code tried, which need not be what the job needs: read each line. \"decide\" marks what reaches "
                             "somebody new, opens more than was seen or gives up a check%s.%s",
-                            l->n_runs, l->n_runs == 1 ? "" : "s", l->policy, l->n_runs == 1 ? "was" : "were",
+                            l->n_runs, l->n_runs == 1 ? "" : "s", name ?: "?", l->n_runs == 1 ? "was" : "were",
                             form == LEARN_DROP_IN ? ", and is a comment until somebody has" : "",
                             changed ? " The policy is not as it was then, or a run had --set." : "") < 0) {
                 text = NULL;
@@ -400,6 +400,8 @@ static void print_header(const Learn *l, const AdviceContext *c, LearnForm form,
                 return;
         }
         print_comment(text, out);
+        if (form == LEARN_DIFF && any)
+                buf_printf(out, "--- %s\n+++ %s\n", name ?: "?", name ?: "?");
 }
 
 static void print_reason(const Proposal *q, Buf *out)
@@ -457,11 +459,9 @@ int learn_print(Learn *l, const AdviceContext *c, LearnForm form, Buf *out)
 
         if (r < 0)
                 return r;
-        print_header(l, c, form, out);
+        print_header(l, c, form, p.n > 0, out);
         if (p.n == 0)
                 buf_printf(out, "# There are none: nothing was refused that a line could allow.\n");
-        else if (form == LEARN_DIFF)
-                buf_printf(out, "--- %s\n+++ %s\n", l->policy, l->policy);
         for (size_t i = 0; i < p.n; i++) {
                 const char *own = policy_keys[p.items[i].key].section;
 

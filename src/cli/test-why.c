@@ -307,6 +307,18 @@ static void test_said_once(void **state)
         expect_in(text, "\n  192.0.2.2:22 (1 attempt)\n");
 }
 
+static void test_no_warden(void **state)
+{
+        _cleanup_free_ char *none = why(EXITED("1"), "[Network]\nEgress=none\n"),
+                            *open = why(EXITED("1"), "[Network]\nEgress=open\n"),
+                            *filtered = why(EXITED("1"), ""), *fine = why(EXITED("0"), "[Network]\nEgress=none\n");
+
+        expect_in(none, "no network but its own loopback (Egress=none); what it tried to reach is not on record");
+        expect_in(open, "less the metadata services (Egress=open)");
+        expect_not_in(filtered, "on record");
+        expect_not_in(fine, "on record");
+}
+
 static void test_allowed_now(void **state)
 {
         _cleanup_free_ char *text = why(TO_NAME("a.x.example", "dns", "no-rule", "53"), "[Network]\nAllow=tls *.x.example\n");
@@ -379,6 +391,7 @@ int main(void)
                 cmocka_unit_test(test_lines_parse),
                 cmocka_unit_test(test_whole),
                 cmocka_unit_test(test_said_once),
+                cmocka_unit_test(test_no_warden),
                 cmocka_unit_test(test_allowed_now),
                 cmocka_unit_test(test_tunnel),
                 cmocka_unit_test(test_no_tunnel),

@@ -17,12 +17,12 @@ enum { WINDOW_MAX = 512 };
 /* Columns of what stands left, and what is left for the destination before the verdict is not aligned any more. */
 enum { EVENT_WIDTH = 14, RUN_WIDTH = 10, WHO_WIDTH = 10, WHAT_WIDTH = 28, WHAT_MIN = 8 };
 
-/* One line before it is put together. Texts are safe to show. */
+/* One line before it is put together. */
 typedef struct Line {
         uint64_t usec;
-        const char *run, *event;
+        const char *run, *event; /* as the record has them */
         Colour colour;
-        char *who, *what, *verdict;
+        char *who, *what, *verdict; /* safe to show */
 } Line;
 
 static void line_done(Line *l)
@@ -105,23 +105,26 @@ static void print_rest(const Timeline *t, const Line *l, size_t used, Buf *out)
 static int print_line(Timeline *t, const Line *l, Buf *out)
 {
         time_t seconds = (time_t) (l->usec / 1000000);
+        _cleanup_free_ char *event = message_clean(l->event), *run = message_clean(l->run ?: "-");
         _cleanup_buf_ Buf line = {};
         char clock[16] = "--:--:--";
         size_t used = 8 + 2 + EVENT_WIDTH + 2 + WHO_WIDTH + 2;
         struct tm tm;
 
+        if (!event || !run)
+                return -ENOMEM;
         if (l->usec > 0 && localtime_r(&seconds, &tm)) {
                 print_day(t, &tm, out);
                 strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
         }
         buf_printf(&line, "%s  ", clock);
         if (t->all_runs) {
-                put(&line, l->run ?: "-", RUN_WIDTH);
+                put(&line, run, RUN_WIDTH);
                 buf_printf(&line, "  ");
                 used += RUN_WIDTH + 2;
         }
         buf_printf(&line, "%s", output_colour(l->colour));
-        put(&line, l->event, EVENT_WIDTH);
+        put(&line, event, EVENT_WIDTH);
         buf_printf(&line, "%s  ", output_colour_end(l->colour));
         put(&line, l->who ?: "", WHO_WIDTH);
         buf_printf(&line, "  ");

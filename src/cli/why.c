@@ -271,15 +271,30 @@ static bool explain_not_started(const Why *w, Buf *out)
         return w->unverified || w->refused;
 }
 
+/* Where no warden is, nothing of the network is on record; a program that fails for want of it leaves no other trace. */
+static void explain_no_warden(const Why *w, const Policy *policy, Buf *out)
+{
+        static const char *const texts[] = {
+                [EGRESS_OPEN] = "It had the host's network, less the metadata services (Egress=open)",
+                [EGRESS_ADDRESSES] = "It had the host's network, to the addresses of Allow= (Egress=addresses)",
+                [EGRESS_FILTERED] = NULL,
+                [EGRESS_NONE] = "It had no network but its own loopback (Egress=none)",
+        };
+        uint64_t egress = policy ? policy_u64(policy, NETWORK_EGRESS) : EGRESS_FILTERED;
+
+        if (w->ended && egress < ELEMENTSOF(texts) && texts[egress] && number(w->ended, "AGENTBOX_EXIT_CODE") != 0)
+                buf_printf(out, "%s; what it tried to reach is not on record.\n", texts[egress]);
+}
+
 int why_explain(Why *w, const AdviceContext *c, Buf *out)
 {
-        const char *run = field(w->first, "AGENTBOX_RUN_ID") ?: "?";
+        _cleanup_free_ char *run = message_clean(field(w->first, "AGENTBOX_RUN_ID") ?: "?");
         size_t n_denied = json_object_size(w->denials) + (w->egress.count > 0);
         int r = egress_denials_fold(&w->egress);
 
-        if (r < 0)
-                return r;
-        say(out, "Run ", run, "");
+        if (r < 0 || !run)
+                return r < 0 ? r : -ENOMEM;
+        buf_printf(out, "Run %s", run);
         say(out, " under policy ", field(w->first, "AGENTBOX_POLICY") ?: "?", "\n");
         if (!explain_not_started(w, out)) {
                 if (w->ended)
@@ -288,6 +303,8 @@ int why_explain(Why *w, const AdviceContext *c, Buf *out)
                         buf_printf(out, "Its end is not recorded: it still runs, or the broker has not come "
                                         "back since.\n");
         }
+        if (w->egress.count == 0)
+                explain_no_warden(w, c->policy, out);
         explain_denials(w->denials, out);
         r = why_egress(&w->egress, c, run, out);
         return r < 0 ? r : out->error;
