@@ -221,6 +221,30 @@ say(fetch("example.net", 80, False))
     expect(agentbox("policy", "learn", "no-such-run"), 125)
 
 
+def test_callers_may_leave_rules_out_and_add_none():
+    policy("live-why", "tls github.com", "tls *.example.org", more="EgressBytes=1M\n")
+    attempts = 'say([fetch("github.com", 443, True), fetch("www.example.org", 443, True)])'
+
+    def asked(*changes):
+        options = [word for change in changes for word in ("--set", change)]
+        return run_python(TRY + attempts, policy="live-why", options=options, as_user=box.USER)
+    world.up()
+    box.user(box.USER, "agentbox")
+    for changes, wanted in ((["Network.Allow=tls www.example.org"], ["NO-NAME", "HTTP/1.1 200"]), (["Network.Allow="], ["NO-NAME", "NO-NAME"]),
+                            (["Network.Egress=none"], ["NO-NAME", "NO-NAME"]), (["Network.Connections=1"], ["HTTP/1.1 200", "HTTP/1.1 200"]),
+                            (["Network.EgressBytes=10"], ["EOF", "EOF"])):
+        done = expect(asked(*changes))
+        got = [w if w else "EOF" for w in json.loads(done.out)]
+        assert got == wanted or "Bytes" in changes[0] and "HTTP/1.1 200" not in got, (changes, done)
+    for change in ("Network.Allow=tls evil.example", "Network.Allow=tls *.org", "Network.Allow=tcp github.com:443", "Network.EgressBytes=2M",
+                   "Network.EgressBytes=", "Network.Connections=2048", "Network.Egress=open", "Audit.AllowedEgress=no",
+                   "Network.Allow=tls github.com ech=allow", "Network.Allow=tls github.com private=allow"):
+        done = expect(asked(change), 125, err=change.split("=")[0])
+        assert done.out == "", done
+    for change in ("Network.Allow=tcp 169.254.169.254:80", "Network.Allow=tls metadata.google.internal", "Network.Allow=@package-index"):
+        expect(asked(change), 125, err="Network.Allow")
+
+
 def test_explain_names_the_warden():
     policy("live-why", "tls *.example.org private=allow", more="EgressBytes=1M\nConnections=7\n")
     out = expect(agentbox("policy", "explain", "live-why")).out
