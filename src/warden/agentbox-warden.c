@@ -43,6 +43,7 @@
 /* Beside two a connection: the broker's, the loop's own, those of DNS over TCP, one in reserve. */
 #define OTHER_FDS 48u
 #define STOP_PATIENCE (2 * USEC_PER_SEC)
+#define DRAIN_TURNS 80 /* of 64 connections and datagrams each: more than the kernel's queues hold */
 #define READ_TICK (1 * USEC_PER_MSEC) /* how often it is looked whether the journal has been read, at the end */
 
 static uint64_t now_usec(void)
@@ -110,11 +111,13 @@ static void signal_ready(Warden *w, Source *s, uint32_t events)
 
         if (read(w->signal_fd, &si, sizeof(si)) != sizeof(si) || w->stopping)
                 return;
-        for (size_t i = 0; i < ELEMENTSOF(w->listeners); i++) {
-                if (w->fds[i == 0 ? WARDEN_FD_TCP4 : WARDEN_FD_TCP6] >= 0)
-                        accept_ready(w, w->listeners + i, EPOLLIN);
-                if (w->fds[i == 0 ? WARDEN_FD_DNS4 : WARDEN_FD_DNS6] >= 0)
-                        dns_udp_ready(w, w->dns + i, EPOLLIN);
+        for (size_t i = 0; i < DRAIN_TURNS * ELEMENTSOF(w->listeners); i++) {
+                size_t k = i % ELEMENTSOF(w->listeners);
+
+                if (w->fds[k == 0 ? WARDEN_FD_TCP4 : WARDEN_FD_TCP6] >= 0)
+                        accept_ready(w, w->listeners + k, EPOLLIN);
+                if (w->fds[k == 0 ? WARDEN_FD_DNS4 : WARDEN_FD_DNS6] >= 0)
+                        dns_udp_ready(w, w->dns + k, EPOLLIN);
         }
         warden_read_events(w);
         w->stopping = true;

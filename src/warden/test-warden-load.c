@@ -123,18 +123,23 @@ static void test_datagram_flood(void **state)
 
 /* ---- a run that has ended before the warden looked */
 
+#define LATE 500
+
+/* More questions than the warden's socket has room for: what the kernel drops counts too. */
 static int connect_and_go(const void *argument)
 {
-        Address a;
-        socklen_t n = make_address("1.2.3.4", 443, &a);
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+        Address a, server, other;
+        socklen_t n = make_address("1.2.3.4", 443, &a), n_server = make_address("8.8.8.8", 53, &server);
+        socklen_t n_other = make_address("8.8.8.8", 443, &other);
+        int datagram = socket(AF_INET, SOCK_DGRAM, 0);
 
-        CHECK(fd >= 0 && (connect(fd, &a.any, n) == 0 || errno == EINPROGRESS));
-        n = make_address("8.8.8.8", 53, &a);
-        fd = socket(AF_INET, SOCK_DGRAM, 0);
-        CHECK(fd >= 0 && sendto(fd, "short", 5, 0, &a.any, n) == 5);
-        n = make_address("8.8.8.8", 443, &a);
-        CHECK(sendto(fd, "x", 1, 0, &a.any, n) == 1);
+        for (unsigned i = 0; i < LATE; i++) {
+                int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+                CHECK(fd >= 0 && (connect(fd, &a.any, n) == 0 || errno == EINPROGRESS));
+                CHECK(sendto(datagram, "short", 5, 0, &server.any, n_server) == 5);
+                CHECK(sendto(datagram, "x", 1, 0, &other.any, n_other) == 1);
+        }
         return 0;
 }
 
@@ -149,10 +154,12 @@ static void test_late_reader(void **state)
         kill(b.pid, SIGTERM);
         kill(b.pid, SIGCONT);
         assert_int_equal(box_stop(&b), 0);
-        assert_int_equal(box_denied(&b, NULL), 3);
-        assert_int_equal(box_denied(&b, "\nAGENTBOX_PROTO=tcp\n"), 1);
-        assert_int_equal(box_denied(&b, "\nAGENTBOX_PROTO=udp\n"), 1);
-        assert_int_equal(box_denied(&b, "\nAGENTBOX_REASON=malformed\n"), 1);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_PROTO=tcp\n"), LATE);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_PROTO=udp\n"), LATE);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_PROTO=dns\n"), LATE);
+        assert_true(box_denied(&b, "\nAGENTBOX_REASON=malformed\n") >= 100);
+        assert_true(box_denied(&b, "\nAGENTBOX_REASON=limit\n") >= 100);
+        assert_int_equal(box_denied(&b, NULL), 3 * LATE);
         box_done(&b);
 }
 

@@ -173,6 +173,7 @@ static EgressEvent event(uint16_t source_port, const char *dest, uint16_t dest_p
                 .protocol = IPPROTO_TCP,
                 .source_port = source_port,
                 .dest_port = dest_port,
+                .source = { 10 },
                 .tgid = tgid,
                 .comm = "abcdefghijklmnop" };
         EgressAddress a;
@@ -186,22 +187,25 @@ static EgressEvent event(uint16_t source_port, const char *dest, uint16_t dest_p
 static void test_who(void **state)
 {
         WhoTable *t = calloc(1, sizeof(*t));
-        EgressAddress a, b;
+        EgressAddress a, b, source = { .bytes = { 10 } };
         EgressEvent e = event(1000, "1.2.3.4", 443, 42);
 
         assert_non_null(t);
         assert_true(address_parse("1.2.3.4", &a) && address_parse("1.2.3.5", &b));
         who_add(t, &e);
-        assert_int_equal(who_find(t, IPPROTO_TCP, 1001, &a, 443, false).tgid, 0);
-        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &a, 444, false).tgid, 0);
-        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &b, 443, false).tgid, 0);
-        assert_int_equal(who_find(t, IPPROTO_UDP, 1000, &a, 443, false).tgid, 0);
-        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &a, 443, false).tgid, 42);
+        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1001, &a, 443, false).tgid, 0);
+        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 444, false).tgid, 0);
+        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &b, 443, false).tgid, 0);
+        source.bytes[0] = 11;
+        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 443, false).tgid, 0);
+        source.bytes[0] = 10;
+        assert_int_equal(who_find(t, IPPROTO_UDP, &source, 1000, &a, 443, false).tgid, 0);
+        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 443, false).tgid, 42);
         /* The same again, by another. */
         e.tgid = 43;
         who_add(t, &e);
-        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &a, 443, true).tgid, 43);
-        assert_int_equal(who_find(t, IPPROTO_TCP, 1000, &a, 443, true).tgid, 0);
+        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 443, true).tgid, 43);
+        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 443, true).tgid, 0);
         /* However many there are, a new one is found, and never another's. */
         for (uint32_t i = 1; i < 60000; i++) {
                 Who w;
@@ -209,8 +213,8 @@ static void test_who(void **state)
                 e = event((uint16_t) i, "2001:db8::1", 443, i);
                 who_add(t, &e);
                 assert_true(address_parse("2001:db8::1", &a));
-                assert_int_equal(who_find(t, IPPROTO_TCP, (uint16_t) i, &a, 443, false).tgid, i);
-                w = who_find(t, IPPROTO_TCP, (uint16_t) (i / 2), &a, 443, false);
+                assert_int_equal(who_find(t, IPPROTO_TCP, &source, (uint16_t) i, &a, 443, false).tgid, i);
+                w = who_find(t, IPPROTO_TCP, &source, (uint16_t) (i / 2), &a, 443, false);
                 assert_true(w.tgid == 0 || w.tgid == i / 2);
         }
         free(t);

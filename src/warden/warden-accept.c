@@ -136,7 +136,7 @@ static void judge(Warden *w, int fd, const struct sockaddr_storage *peer)
                 deny_socket(w, fd, &a, EGRESS_NO_RULE);
                 return;
         }
-        a.who = who_find(&w->events.who, IPPROTO_TCP, source_port, &dest, a.port, true);
+        a.who = who_find(&w->events.who, IPPROTO_TCP, &source, source_port, &dest, a.port, true);
         decider_connection(w->decider, &dest, a.port, &d);
         if (d.reason != EGRESS_OK && a.port == 53) {
                 dns_tcp_accept(w, fd, &dest, &a.who);

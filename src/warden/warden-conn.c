@@ -155,17 +155,22 @@ void conn_enqueue(Warden *w, Conn *c)
         w->ready_end = &c->next_ready;
 }
 
+#define QUEUE_TURN 64u /* then it is the turn of what else there is */
+
 static void linger_run(Warden *w, Conn *c);
 
 void conn_run_queue(Warden *w)
 {
-        Conn *c = w->ready, *next;
+        Conn *last = w->ready ? CONTAINER(Conn, next_ready, w->ready_end) : NULL;
 
         /* What is queued from here on is for the next turn of the loop. */
-        w->ready = NULL;
-        w->ready_end = &w->ready;
-        for (; c; c = next) {
-                next = TAKE_PTR(c->next_ready);
+        for (unsigned i = 0; w->ready && i < QUEUE_TURN; i++) {
+                Conn *c = w->ready;
+                bool is_last = c == last;
+
+                w->ready = TAKE_PTR(c->next_ready);
+                if (!w->ready)
+                        w->ready_end = &w->ready;
                 c->queued = false;
                 if (c->state == CONN_HELLO)
                         dialog_run(w, c);
@@ -173,25 +178,27 @@ void conn_run_queue(Warden *w)
                         relay_run(w, c);
                 else if (c->state == CONN_LINGER)
                         linger_run(w, c);
+                if (is_last)
+                        break;
         }
 }
 
 /* ---- the end of one */
 
-static void end_work(Conn *c)
+static void end_work(Warden *w, Conn *c)
 {
         timer_clear(&c->timer);
         timer_clear(&c->try_timer);
         dial_end(c);
-        flow_done(&c->sent);
-        flow_done(&c->received);
+        flow_done(w, &c->sent);
+        flow_done(w, &c->received);
 }
 
 void conn_close(Warden *w, Conn *c, bool reset)
 {
         if (c->state == CONN_DEAD)
                 return;
-        end_work(c);
+        end_work(w, c);
         end_close(&c->client, reset);
         end_close(&c->upstream, reset);
         list_remove(c);
@@ -218,7 +225,7 @@ void conn_bury(Warden *w)
 /* Sent whole or not at all: it is short, and nothing was sent before it; where it does not fit in, nobody reads. */
 static void linger_begin(Warden *w, Conn *c, const void *answer, size_t n)
 {
-        end_work(c);
+        end_work(w, c);
         end_close(&c->upstream, true);
         if ((n > 0 && send(c->client.fd, answer, n, MSG_NOSIGNAL) != (ssize_t) n) ||
                         shutdown(c->client.fd, SHUT_WR) < 0) {
@@ -294,7 +301,7 @@ void conn_finish(Warden *w, Conn *c, CloseReason reason, bool reset)
                 conn_close(w, c, reset);
                 return;
         }
-        end_work(c);
+        end_work(w, c);
         end_close(&c->client, reset);
         end_close(&c->upstream, reset);
         c->state = CONN_CLOSED;

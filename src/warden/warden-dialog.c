@@ -62,19 +62,16 @@ static void http_head(Warden *w, Conn *c)
 }
 
 /* false: nothing came. */
-static bool read_more(Conn *c)
+static bool read_more(Warden *w, Conn *c)
 {
         Flow *f = &c->sent;
         ssize_t n;
 
-        if (!f->held || f->n_held + READ_SIZE > HELD_MAX) {
-                f->held = f->held ?: malloc(HELD_MAX);
-                if (!f->held) {
-                        c->client.eof = true;
-                        return true;
-                }
+        if (!flow_reserve(w, f, MIN2(f->n_held + READ_SIZE, HELD_MAX))) {
+                c->client.eof = true; /* as far as anybody here will see */
+                return true;
         }
-        n = recv(c->client.fd, f->held + f->n_held, MIN2(READ_SIZE, HELD_MAX - f->n_held), 0);
+        n = recv(c->client.fd, f->held + f->n_held, f->size - f->n_held, 0);
         if (n < 0 && errno == EAGAIN) {
                 c->client.readable = false;
                 return false;
@@ -88,7 +85,7 @@ static bool read_more(Conn *c)
 
 void dialog_run(Warden *w, Conn *c)
 {
-        if (!c->client.readable || !read_more(c))
+        if (!c->client.readable || !read_more(w, c))
                 return;
         if (c->sent.n_held == 0) /* closed without a word */
                 conn_deny(w, c, c->decision.tls ? EGRESS_NOT_TLS : EGRESS_BAD_REQUEST);

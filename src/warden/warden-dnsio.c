@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -109,11 +110,25 @@ static void reply(int fd, Datagram *d, const uint8_t *bytes, size_t n)
         (void) sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* What the kernel had to drop because it came too fast: never answered, but tried. */
+static void read_drops(Warden *w, int fd, uint32_t *seen)
+{
+        const Attempt a = { .proto = PROTO_DNS, .name = "*", .port = 53 };
+        uint32_t info[SK_MEMINFO_VARS] = {};
+        socklen_t n = sizeof(info);
+
+        if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &n) < 0)
+                return;
+        records_denied(&w->records, &a, EGRESS_LIMIT, (uint32_t) (info[SK_MEMINFO_DROPS] - *seen), w->now);
+        *seen = info[SK_MEMINFO_DROPS];
+}
+
 void dns_udp_ready(Warden *w, Source *s, uint32_t events)
 {
         int fd = w->fds[s == w->dns ? WARDEN_FD_DNS4 : WARDEN_FD_DNS6];
         Datagram *d = w->datagram;
 
+        read_drops(w, fd, w->dns_drops + (s - w->dns));
         for (unsigned i = 0; i < DATAGRAMS_MAX; i++) {
                 uint8_t out[DNS_ANSWER_MAX];
                 EgressAddress source;
@@ -127,7 +142,7 @@ void dns_udp_ready(Warden *w, Source *s, uint32_t events)
                 if (n < 0 || !find_server(d) || !address_from_sockaddr(&d->peer, &source, &port))
                         continue; /* an error of an earlier answer */
                 warden_read_events(w);
-                who = who_find(&w->events.who, IPPROTO_UDP, port, &d->server, 53, false);
+                who = who_find(&w->events.who, IPPROTO_UDP, &source, port, &d->server, 53, false);
                 answer(w, d->bytes, (size_t) n, &d->server, &who, out, &a);
                 if (a.size > 0)
                         reply(fd, d, out, a.size);

@@ -13,24 +13,26 @@ static uint64_t mix(uint64_t h, uint64_t v)
         return h ^ h >> 29;
 }
 
-static unsigned who_set(const WhoTable *t, uint8_t protocol, uint16_t source_port, const uint8_t dest[16], uint16_t dest_port)
+static uint64_t mix_address(uint64_t h, const uint8_t address[16])
 {
-        uint64_t a[2], h = t->seed;
+        uint64_t halves[2];
 
-        memcpy(a, dest, sizeof(a));
-        h = mix(h, (uint64_t) protocol << 32 | (uint32_t) source_port << 16 | dest_port);
-        h = mix(mix(h, a[0]), a[1]);
-        return (unsigned) (h >> 40) % WHO_SETS;
+        memcpy(halves, address, sizeof(halves));
+        return mix(mix(h, halves[0]), halves[1]);
 }
 
-static struct WhoEntry *who_lookup(WhoTable *t, unsigned set, uint8_t family, uint8_t protocol, uint16_t source_port,
-                const uint8_t dest[16], uint16_t dest_port)
+/* The place of an entry that is equal but for who. */
+static struct WhoEntry *who_lookup(WhoTable *t, const struct WhoEntry *like, unsigned *ret_set)
 {
-        for (unsigned i = 0; i < WHO_WAYS; i++) {
-                struct WhoEntry *e = &t->entries[set][i];
+        uint64_t h = mix(t->seed, (uint64_t) like->protocol << 32 | (uint32_t) like->source_port << 16 | like->dest_port);
 
-                if (e->source_port == source_port && e->dest_port == dest_port && e->protocol == protocol &&
-                                e->family == family && memcmp(e->dest, dest, 16) == 0)
+        *ret_set = (unsigned) (mix_address(mix_address(h, like->source), like->dest) >> 40) % WHO_SETS;
+        for (unsigned i = 0; i < WHO_WAYS; i++) {
+                struct WhoEntry *e = &t->entries[*ret_set][i];
+
+                if (e->source_port == like->source_port && e->dest_port == like->dest_port &&
+                                e->protocol == like->protocol && e->family == like->family &&
+                                memcmp(e->source, like->source, 16) == 0 && memcmp(e->dest, like->dest, 16) == 0)
                         return e;
         }
         return NULL;
@@ -38,33 +40,40 @@ static struct WhoEntry *who_lookup(WhoTable *t, unsigned set, uint8_t family, ui
 
 void who_add(WhoTable *t, const EgressEvent *e)
 {
-        unsigned set = who_set(t, e->protocol, e->source_port, e->dest, e->dest_port);
-        struct WhoEntry *entry;
-
-        if (e->source_port == 0)
-                return;
-        entry = who_lookup(t, set, e->family, e->protocol, e->source_port, e->dest, e->dest_port);
-        if (!entry)
-                entry = &t->entries[set][t->next[set]++ % WHO_WAYS];
-        *entry = (struct WhoEntry){
+        struct WhoEntry entry = {
                 .family = e->family,
                 .protocol = e->protocol,
                 .source_port = e->source_port,
                 .dest_port = e->dest_port,
                 .who.tgid = e->tgid,
-        };
-        memcpy(entry->dest, e->dest, sizeof(entry->dest));
-        memcpy(entry->who.comm, e->comm, sizeof(entry->who.comm));
+        }, *place;
+        unsigned set;
+
+        if (e->source_port == 0)
+                return;
+        memcpy(entry.source, e->source, sizeof(entry.source));
+        memcpy(entry.dest, e->dest, sizeof(entry.dest));
+        memcpy(entry.who.comm, e->comm, sizeof(entry.who.comm));
+        place = who_lookup(t, &entry, &set);
+        if (!place)
+                place = &t->entries[set][t->next[set]++ % WHO_WAYS];
+        *place = entry;
 }
 
-Who who_find(WhoTable *t, uint8_t protocol, uint16_t source_port, const EgressAddress *dest, uint16_t dest_port, bool forget)
+Who who_find(WhoTable *t, uint8_t protocol, const EgressAddress *source, uint16_t source_port, const EgressAddress *dest,
+                uint16_t dest_port, bool forget)
 {
-        unsigned set = who_set(t, protocol, source_port, dest->bytes, dest_port);
-        struct WhoEntry *e = who_lookup(t, set, dest->family, protocol, source_port, dest->bytes, dest_port);
-        Who who = {};
+        struct WhoEntry like = {
+                .family = dest->family, .protocol = protocol, .source_port = source_port, .dest_port = dest_port
+        }, *e;
+        unsigned set;
+        Who who;
 
-        if (!e || source_port == 0)
-                return who;
+        memcpy(like.source, source->bytes, sizeof(like.source));
+        memcpy(like.dest, dest->bytes, sizeof(like.dest));
+        e = source_port != 0 ? who_lookup(t, &like, &set) : NULL;
+        if (!e)
+                return (Who){};
         who = e->who;
         if (forget)
                 *e = (struct WhoEntry){};

@@ -21,7 +21,7 @@ typedef struct WhoTable {
         struct WhoEntry {
                 uint8_t family, protocol;
                 uint16_t source_port, dest_port; /* source_port 0: free */
-                uint8_t dest[16];
+                uint8_t source[16], dest[16];
                 Who who;
         } entries[WHO_SETS][WHO_WAYS];
         uint8_t next[WHO_SETS];
@@ -29,7 +29,8 @@ typedef struct WhoTable {
 } WhoTable;
 void who_add(WhoTable *t, const EgressEvent *e);
 /* forget: a connection has one owner; of datagrams there may be more. */
-Who who_find(WhoTable *t, uint8_t protocol, uint16_t source_port, const EgressAddress *dest, uint16_t dest_port, bool forget);
+Who who_find(WhoTable *t, uint8_t protocol, const EgressAddress *source, uint16_t source_port, const EgressAddress *dest,
+                uint16_t dest_port, bool forget);
 
 /* BPF_MAP_TYPE_RINGBUF as it is mapped: a page with the consumer's position, one with the producer's, then the data, twice
  * in a row, so that no record is ever cut. */

@@ -8,7 +8,8 @@
 /* Bytes, both ways, by read and write through one buffer that all connections share. What a socket does not take is held, at
  * most HELD_MAX a direction, and nothing more is read before it is gone: the peer feels that as its window closing. */
 
-#define TURN_CHUNKS 8 /* a direction and turn of the loop; then it is others' turn */
+#define PIECE ((size_t) 4096)
+#define TURN_CHUNKS 4 /* a direction and turn of the loop; then it is others' turn */
 
 typedef enum Pump {
         PUMP_WAIT,  /* for one of the two sockets */
@@ -27,11 +28,28 @@ typedef struct Pipe {
         uint64_t left; /* this may still be sent in all */
 } Pipe;
 
-void flow_done(Flow *f)
+bool flow_reserve(Warden *w, Flow *f, size_t n)
+{
+        size_t size = MIN2(MAX2((n + PIECE - 1) / PIECE * PIECE, 2 * f->size), HELD_MAX);
+        uint8_t *held;
+
+        if (n <= f->size)
+                return true;
+        held = realloc(f->held, size);
+        if (!held)
+                return false;
+        w->n_held += size - f->size;
+        f->held = held;
+        f->size = size;
+        return true;
+}
+
+void flow_done(Warden *w, Flow *f)
 {
         free(f->held);
+        w->n_held -= f->size;
         f->held = NULL;
-        f->n_held = f->n_good = f->at = 0;
+        f->size = f->n_held = f->n_good = f->at = 0;
 }
 
 /* Returns how many bytes of p were taken; -EAGAIN: none. */
@@ -73,20 +91,18 @@ static Pump put_held(Pipe *p)
                 f->n_held -= (size_t) k;
         }
         if (f->n_held == 0)
-                flow_done(f);
+                flow_done(p->w, f);
         return PUMP_DONE;
 }
 
 /* Puts the n bytes at data, of which the first n_good may go out, into the flow, which is empty. */
-static bool hold(Flow *f, const uint8_t *data, size_t n, size_t n_good)
+static bool hold(Warden *w, Flow *f, const uint8_t *data, size_t n, size_t n_good)
 {
         if (n == 0) {
-                flow_done(f);
+                flow_done(w, f);
                 return true;
         }
-        if (!f->held)
-                f->held = malloc(HELD_MAX);
-        if (!f->held)
+        if (!flow_reserve(w, f, n))
                 return false;
         memcpy(f->held, data, n);
         f->n_held = n;
@@ -95,19 +111,36 @@ static bool hold(Flow *f, const uint8_t *data, size_t n, size_t n_good)
         return true;
 }
 
+static bool is_http(const Pipe *p)
+{
+        return p->from == &p->c->client && p->c->attempt.proto == PROTO_HTTP;
+}
+
+/* A request that was refused gets its own record, at once: what its client and its server do next, they may do to hide it. */
+static void note_refusal(Warden *w, Conn *c)
+{
+        if (c->refused == EGRESS_OK || c->refusal_noted)
+                return;
+        c->refusal_noted = true;
+        c->attempt.asked = c->asked[0] ? c->asked : NULL;
+        records_denied(&w->records, &c->attempt, c->refused, 1, w->now);
+        c->attempt.asked = NULL;
+}
+
 /* How much of what came from the client may go out. */
 static size_t judge(Pipe *p, const uint8_t *data, size_t n)
 {
         Conn *c = p->c;
         HttpVerdict v;
 
-        if (p->from != &c->client || c->attempt.proto != PROTO_HTTP)
+        if (!is_http(p))
                 return n;
         http_reader_feed(&c->http, data, n, &v);
         if (v.reason != EGRESS_OK) {
                 c->refused = v.reason;
                 c->refused_status = v.status;
                 memcpy(c->asked, v.host, sizeof(c->asked));
+                note_refusal(p->w, c);
         }
         return v.pass;
 }
@@ -146,7 +179,25 @@ static Pump move_chunk(Pipe *p)
                 else
                         done = (size_t) k;
         }
-        return hold(p->flow, scratch + done, n - done, n_good - done) ? PUMP_MORE : PUMP_RESET;
+        return hold(p->w, p->flow, scratch + done, n - done, n_good - done) ? PUMP_MORE : PUMP_RESET;
+}
+
+/* Where much is held already: looks at what came, and takes out of the socket what the other one took. */
+static Pump move_peeked(Pipe *p)
+{
+        uint8_t *scratch = p->w->scratch;
+        ssize_t n = recv(p->from->fd, scratch, SCRATCH_SIZE, MSG_PEEK), k;
+
+        if (n <= 0)
+                return move_chunk(p);
+        if (p->left == 0)
+                return PUMP_LIMIT;
+        k = put(p, scratch, MIN2((size_t) n, p->left));
+        if (k == -EAGAIN)
+                p->to->writable = false;
+        else if (k < 0 || recv(p->from->fd, scratch, (size_t) k, 0) != k)
+                return PUMP_RESET;
+        return PUMP_MORE;
 }
 
 static Pump pump(Pipe *p)
@@ -166,13 +217,13 @@ static Pump pump(Pipe *p)
                 if (p->from->eof || (p->from == &p->c->client && p->c->refused != EGRESS_OK)) {
                         if (shutdown(p->to->fd, SHUT_WR) < 0)
                                 return PUMP_RESET;
-                        flow_done(p->flow);
+                        flow_done(p->w, p->flow);
                         p->to->shut = true;
                         return PUMP_DONE;
                 }
                 if (!p->from->readable || !p->to->writable)
                         return PUMP_WAIT;
-                r = move_chunk(p);
+                r = p->w->n_held < HELD_TOTAL_MAX || is_http(p) ? move_chunk(p) : move_peeked(p);
                 if (r != PUMP_MORE)
                         return r;
         }
@@ -216,17 +267,14 @@ static void set_timer(Warden *w, Conn *c, bool moved)
         }
 }
 
-/* The request that was refused gets its own record. The client is told where nothing can be mistaken for the answer to
- * another request. */
+/* The client is told where nothing can be mistaken for the answer to another request. */
 static void refuse(Warden *w, Conn *c)
 {
         char answer[2048];
         size_t n = 0;
 
-        c->attempt.asked = c->asked[0] ? c->asked : NULL;
-        records_denied(&w->records, &c->attempt, c->refused, 1, w->now);
-        c->attempt.asked = NULL;
-        if (c->received.bytes == 0)
+        note_refusal(w, c);
+        if (c->received.bytes == 0 && c->received.n_held == 0)
                 n = http_error_response(c->refused_status, c->refused, answer, sizeof(answer));
         conn_finish_with(w, c, CLOSE_REFUSED, answer, n);
 }
@@ -283,5 +331,6 @@ void relay_begin(Warden *w, Conn *c)
         c->state = CONN_RELAY;
         c->started = c->moved = w->now;
         timer_set(&w->timers, &c->timer, TIMER_IDLE, w->now);
+        note_refusal(w, c); /* of what came behind the first request */
         conn_enqueue(w, c);
 }

@@ -61,10 +61,15 @@ typedef struct End {
 } End;
 
 #define HELD_MAX ((size_t) 64 << 10)
+/* All connections together. Beyond, nothing is taken out of a socket that the other one has not taken already. */
+#ifndef HELD_TOTAL_MAX
+#define HELD_TOTAL_MAX ((size_t) 64 << 20)
+#endif
 
 /* One direction. What was read and could not be written is held, at most HELD_MAX. */
 typedef struct Flow {
         uint8_t *held;  /* NULL: nothing */
+        size_t size;    /* of that */
         size_t n_held, n_good; /* good: may be written; the rest waits for more, to be judged (http) */
         size_t at;      /* of held: where the rest begins */
         uint64_t bytes; /* passed on */
@@ -97,6 +102,7 @@ struct Conn {
         HttpReader http;
         EgressReason refused; /* why what the client sent behind the good bytes may not go out (http) */
         unsigned refused_status;
+        bool refusal_noted; /* on record */
 
         Waiter waiter;
         EgressAddress *addresses; /* to be tried */
@@ -136,8 +142,10 @@ struct Warden {
         Conn *dead;       /* to be freed after this turn */
         Conn *ready, **ready_end;
         unsigned n_conns, n_conns_max;
+        size_t n_held; /* by all flows */
         DnsConn *dns_conns, *dns_dead;
         unsigned n_dns_conns;
+        uint32_t dns_drops[2]; /* of each DNS socket, recorded already */
 
         Source listeners[2], dns[2], event_source, journal_source, resolver_source, signal_source;
         uint8_t *scratch; /* SCRATCH_SIZE */
@@ -204,7 +212,9 @@ void dial_end(Conn *c);
 void relay_begin(Warden *w, Conn *c);
 void relay_run(Warden *w, Conn *c);
 void relay_late(Warden *w, Conn *c);
-void flow_done(Flow *f);
+/* Makes room for n bytes in all, at most HELD_MAX; those that are held stay. */
+bool flow_reserve(Warden *w, Flow *f, size_t n);
+void flow_done(Warden *w, Flow *f);
 
 /* ---- warden-dnsio.c */
 
