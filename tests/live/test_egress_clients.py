@@ -7,7 +7,7 @@ import threading
 
 import box
 import world
-from box import at_end, expect, run, run_sh, sh, within, write_file
+from box import at_end, expect, heavy, run, run_sh, sh, within, write_file
 from world import CA, DIRECTORY, ORG, SPARE, denied, policy, software
 from world.software import need
 
@@ -41,6 +41,7 @@ curl -sS https://www.example.org/bytes/20000000 | sha256sum
     assert sum(world.allowed(done.run).values()) == 4 and denied(done.run) == {}, world.egress(done.run)
 
 
+@heavy
 def test_curl_over_http2():
     need("curl")
     policy()
@@ -70,6 +71,7 @@ def test_what_curl_says_when_it_is_denied():
     assert done.out.startswith("HTTP/1.1 400 ") and "agentbox" in done.out, done
 
 
+@heavy
 def test_wget():
     need("wget")
     policy()
@@ -79,6 +81,7 @@ def test_wget():
     expect(run_sh(f"wget -O - {EVIL}", policy="egress"), 4, err="unable to resolve host address")
 
 
+@heavy
 def test_openssl():
     need("openssl")
     policy()
@@ -114,6 +117,7 @@ def test_git_over_https():
 
 
 @within(90)
+@heavy
 def test_git_over_ssh():
     need("git", "ssh", "sshd")
     w = world.up()
@@ -142,6 +146,7 @@ def index_list(*rules):
 
 
 @within(120)
+@heavy
 def test_pip():
     need("pip3")
     index_list("tls index.example.org")
@@ -158,6 +163,7 @@ PYTHONPATH=lib /usr/bin/python3 -c 'import agentbox_world; print(agentbox_world.
 
 
 @within(120)
+@heavy
 def test_npm():
     need("npm", "node")
     index_list("tls packages.example.org")
@@ -172,6 +178,7 @@ node -e 'console.log(require("agentbox-world"))'""", [f"tcp {SPARE} 443"], ["pac
     assert done.status != 0 and "ENOTFOUND" in done.out, done
 
 
+@heavy
 def test_node_fetch():
     need("node")
     policy(more=JIT)
@@ -210,6 +217,7 @@ else:
 """
 
 
+@heavy
 def test_python():
     policy(more=JIT)
     w = world.up()
@@ -219,6 +227,7 @@ def test_python():
     assert seen.flows() == {world.DNS, *HTTPS, f"tcp {world.NET} 80"}, seen.flows()
 
 
+@heavy
 def test_redis():
     need("redis-server", "redis-cli")
     w = world.up()
@@ -289,6 +298,7 @@ def copy(source, sink, first=b""):
 
 
 @within(90)
+@heavy
 def test_upstream_proxy():
     """https_proxy= of this host: names go to it as names, and nobody here resolves them."""
     need("curl")

@@ -5,7 +5,7 @@ import socket
 
 import box
 import world
-from box import at_end, within
+from box import at_end, heavy, within
 from world import attempt, denied, policy
 
 DENIED = ["NXDOMAIN", 0, [15]]
@@ -47,6 +47,7 @@ say([os.getpid(), ask("evil.example", "AAAA")["rcode"]])
         assert r[key] == started[key], (key, r[key], started[key])
 
 
+@heavy
 def test_tunnel_of_1000_labels():
     policy()
     got, run = attempt("""
@@ -71,6 +72,7 @@ for qtype in ("TXT", "NULL", "MX", "SRV", "ANY", "HTTPS", "SVCB"):
     assert denied(run) == {dns("github.com", "dns-type"): 5, dns("x.example.org", "dns-type"): 5}, denied(run)
 
 
+@heavy
 def test_types_of_a_foreign_name():
     policy()
     got, run = attempt("""
@@ -95,6 +97,7 @@ say([name_to("github.com"), name_to("GITHUB.com.")])
     assert denied(run) == {}, denied(run)
 
 
+@heavy
 def test_lookalikes_and_wildcards():
     policy()
     got, run = attempt("""
@@ -108,6 +111,7 @@ for name in ("a.b.example.org", "www.EXAMPLE.org", "x.example.org", "_x.example.
     assert sum(denied(run).values()) == 8 + (got[11] == DENIED), (denied(run), got)
 
 
+@heavy
 def test_unicode_labels():
     policy()
     got, run = attempt(r"""
@@ -120,6 +124,7 @@ for label in (b"m\xc3\xbcnchen", b"m\xfcnchen", b"xn--mnchen-3ya", b"a\x00b", b"
     assert all(name.isascii() and name.isprintable() for _, name, _ in total), total
 
 
+@heavy
 def test_malformed_messages():
     policy()
     got, run = attempt(r"""
@@ -139,6 +144,7 @@ say(briefly(ask("github.com")))
     assert set(r for _, _, r in denied(run)) == {"malformed"} and sum(denied(run).values()) >= 8, denied(run)
 
 
+@heavy
 def test_other_opcodes():
     policy()
     got, run = attempt("""
@@ -190,6 +196,7 @@ for address, port in {servers!r}:
     assert denied(run) == {("tcp", f"{a}:{p}", "no-rule"): 1 for a, p in servers}, denied(run)
 
 
+@heavy
 def test_metadata_names():
     policy("egress", "tls *.internal", "tls *.example.org")
     got, run = attempt("""

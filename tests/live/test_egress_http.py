@@ -3,7 +3,7 @@
 import json
 
 import world
-from box import within
+from box import heavy, within
 from world import NET, attempt, denied, policy
 
 TRY = r"""
@@ -49,6 +49,7 @@ def test_another_authority():
              "GET evil.example HTTP/1.1\r\nHost: example.net\r\n\r\n"], 400, ("host-mismatch", "bad-request"))
 
 
+@heavy
 def test_framing():
     answers(["POST / HTTP/1.1\r\nHost: example.net\r\n" + fields + "\r\n\r\n" + body for fields, body in (
         ("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
@@ -71,6 +72,7 @@ def test_framing():
         ("Transfer-Encoding : chunked", "0\r\n\r\n"))], 400, ("bad-request",))
 
 
+@heavy
 def test_bytes():
     answers(["GET / HTTP/1.1\r\nHost: example.net\r\n" + rest for rest in (
         "X: a\r\n b\r\n\r\n", "X: a\r\n\tb\r\n\r\n", "X: a\rb\r\n\r\n", "X: a\nY: b\r\n\r\n", "X : a\r\n\r\n", "X: a\0b\r\n\r\n", "X\r\n\r\n", ": a\r\n\r\n",
@@ -81,6 +83,7 @@ def test_bytes():
         "GET /\0 HTTP/1.1\r\nHost: example.net\r\n\r\n"], 400, ("bad-request",))
 
 
+@heavy
 def test_upgrades():
     answers(["GET / HTTP/1.1\r\nHost: example.net\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
              "GET / HTTP/1.1\r\nHost: example.net\r\nUpgrade: h2c\r\n\r\n",
@@ -89,6 +92,7 @@ def test_upgrades():
              "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"], 400, ("bad-request",))
 
 
+@heavy
 def test_large():
     head = "GET / HTTP/1.1\r\nHost: example.net\r\n"
     answers([head + "".join(f"X-{i}: {'a' * 900}\r\n" for i in range(20)) + "\r\n",
@@ -98,6 +102,7 @@ def test_large():
 
 
 @within(60)
+@heavy
 def test_slow_head():
     policy()
     w = world.up()
@@ -137,6 +142,7 @@ for bad in json.loads(sys.argv[1]):
     assert sum(denied(run).values()) == 8, denied(run)
 
 
+@heavy
 def test_smuggling_in_bodies():
     """What stands in a body is body, whatever it looks like; what comes after it is a request."""
     policy()
@@ -177,6 +183,7 @@ got, how = until_end(s); say([got.count(b"HTTP/1.1 200 OK"), how])
     assert denied(run) == {} and world.allowed(run) == {("http", "example.net:80", "http example.net"): 2}, (denied(run), world.allowed(run))
 
 
+@heavy
 def test_tls_on_an_http_rule():
     policy()
     got, run = attempt(TRY + r"""

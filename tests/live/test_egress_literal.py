@@ -224,3 +224,14 @@ say(bool(p.poll(10000)[0][1] & (select.POLLERR | select.POLLHUP)))
 say(word(OSError(s.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), "")))
 """)
     assert got[0] in ("EINPROGRESS", "0") and got[1:] == [True, "ECONNRESET"], got
+
+
+def test_no_rule_names_a_metadata_service():
+    """Naming one is an error of the policy, in every spelling; nothing runs under it."""
+    for rule in ("tcp 169.254.169.254:80", "tcp 100.100.100.200/32:80", "tcp 168.63.129.16:53", "tcp fd00:ec2::254:80", "tcp [fd00:ec2::254]:80",
+                 "tcp 64:ff9b::a9fe:a9fe:80", "tcp [64:ff9b::a9fe:a9fe]:80", "tcp [::ffff:169.254.169.254]:80", "tcp 169.254.0.0/16:80",
+                 "tls metadata.google.internal", "http metadata.goog"):
+        policy("egress", rule)
+        done = run_python("print('ran')", policy="egress")
+        assert done.status == 125 and "ran" not in done.out and "egress.policy:" in done.err, (rule, done)
+        assert any(w in done.err for w in ("metadata", "IPv4 address in IPv6 clothes")) or rule[4:6] in ("fd", "64"), (rule, done)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """A tls rule: the ClientHello must ask for exactly the name whose address was dialled, in whatever pieces it comes."""
 import world
-from box import within
+from box import heavy, within
 from world import GITHUB, ORG, attempt, denied, policy
 
 ALERT = "alert 49"  # access_denied
@@ -58,6 +58,7 @@ for name in (b"evil.example", b"www.github.com", b"github.co", b"github.comm", b
     assert {p for p, _, _ in reasons} == {"tls"}, reasons
 
 
+@heavy
 def test_the_name_asked_for_is_on_record():
     policy()
     _, run = attempt(TRY + "say(tries(record(hello(b'evil.example'))))")
@@ -66,6 +67,7 @@ def test_the_name_asked_for_is_on_record():
         == ("evil.example", "github.com", "443", "tls github.com"), r
 
 
+@heavy
 def test_no_name_or_a_bad_one():
     refused(r"""
 for h in (hello(sni=b""), hello(b""), hello(b"github.com", b"evil.example"), hello(b"github.com", b"github.com"), hello(b"198.18.0.1"),
@@ -115,6 +117,7 @@ for raw in (b"SSH-2.0-evil\r\n", b"GET / HTTP/1.1\r\nHost: github.com\r\n\r\n", 
     assert {r for _, _, r in reasons} == {"not-tls"} and sum(reasons.values()) == 9, reasons
 
 
+@heavy
 def test_hello_too_large():
     policy()
     got, run = attempt(TRY + """
@@ -129,6 +132,7 @@ say(tries(b"\\x16\\x03\\x01\\xff\\xff" + bytes(1000)))
 ECH = "extension(0xfe0d, b'\\0\\0\\1\\0\\1\\7\\0\\x20' + bytes(32) + b'\\0\\x40' + bytes(64))"
 
 
+@heavy
 def test_encrypted_hello():
     refused(f"""
 say(tries(record(hello(b"github.com", extra={ECH}))))
@@ -136,6 +140,7 @@ say(tries(record(hello(b"github.com", extra=extension(0xffce, bytes(40))))))
 """, "ech", 2)
 
 
+@heavy
 def test_encrypted_hello_where_the_rule_says_so():
     policy("egress", "tls github.com ech=allow")
     got, run = attempt(TRY + f"""
@@ -148,6 +153,7 @@ say(tries(record(hello(b"evil.example", extra={ECH}))))
     assert denied(run) == {("tls", next(n for _, n, _ in denied(run)), "sni-mismatch"): 1}, denied(run)
 
 
+@heavy
 def test_early_data_is_held_back():
     """What comes with a hello goes nowhere before the hello is found good, and whole when it is."""
     policy()
@@ -162,6 +168,7 @@ say(tries([record(hello(b"github.com", extra=extension(42, b"")))[:100]] + [reco
 
 
 @within(60)
+@heavy
 def test_slow_hello():
     """Nobody may sit there for ever."""
     policy()
@@ -173,6 +180,7 @@ say(tries([h[:1]], limit=20)); say(tries([], limit=20))
     assert {r for _, _, r in denied(run)} == {"timeout"} and sum(denied(run).values()) == 2, denied(run)
 
 
+@heavy
 def test_hang_up_before_the_hello():
     """An attempt that ends by itself is one attempt as well."""
     policy()
@@ -186,6 +194,7 @@ say("done")
     assert world.allowed(run) == {}, world.allowed(run)
 
 
+@heavy
 def test_wildcard():
     policy()
     w = world.up()

@@ -8,7 +8,7 @@ import threading
 
 import box
 import world
-from box import at_end, within
+from box import at_end, heavy, within
 from world import GITHUB, HOLE, HOST4, HOST6, NET, Answer, attempt, denied, policy
 from world.nameserver import NXDOMAIN, SERVFAIL, SILENCE
 
@@ -89,6 +89,7 @@ def test_special_ipv4():
 
 
 @within(120)
+@heavy
 def test_special_ipv6():
     world.up()
     with services_of_the_host(5432) as accepted:
@@ -97,6 +98,7 @@ def test_special_ipv6():
 
 
 @within(120)
+@heavy
 def test_ipv4_embedded_in_ipv6():
     world.up()
     with services_of_the_host(5432) as accepted:
@@ -118,6 +120,7 @@ def test_own_addresses_of_the_host():
     blocked(("93.184.216.3",), "addr-blocked")  # what the uplink's network calls broadcast
 
 
+@heavy
 def test_tls_rule_tells_the_client():
     """Where a ClientHello has come, the answer is an alert: the client then says who refused, and does not try again."""
     policy("egress", *RULES)
@@ -145,6 +148,7 @@ def test_private_where_the_rule_says_so():
                        "a5.example.net": "metadata", "a6.example.net": "addr-blocked"}, reasons
 
 
+@heavy
 def test_mixed_answers():
     """Of several addresses only the good ones are dialled."""
     policy("egress", *RULES)
@@ -169,6 +173,7 @@ def test_rebinding():
     assert {r["AGENTBOX_DEST_ADDR"] for r in world.egress(run, "egress-allowed")} == {NET}, world.egress(run)
 
 
+@heavy
 def test_cname_into_private():
     policy("egress", *RULES)
     w = world.up()
@@ -180,6 +185,7 @@ def test_cname_into_private():
     assert denied(run) == {("tcp", "alias.example.net:5432", "addr-blocked"): 1}, denied(run)
 
 
+@heavy
 def test_thousand_records():
     policy("egress", *RULES)
     w = world.up()
@@ -192,6 +198,7 @@ def test_thousand_records():
     assert denied(run) == {("tcp", "private.example.net:5432", "addr-blocked"): 1}, denied(run)
 
 
+@heavy
 def test_upstream_failures():
     policy("egress", *RULES)
     w = world.up()
@@ -203,6 +210,7 @@ def test_upstream_failures():
     assert denied(run) == {("tcp", f"{n}:5432", "resolve-failed"): 1 for n in names}, denied(run)
 
 
+@heavy
 def test_lying_resolver():
     """Answers that are none: cut, for another question, with a loop; and one after them works."""
     policy("egress", *RULES)
@@ -218,6 +226,7 @@ def test_lying_resolver():
     assert {r for _, _, r in denied(run)} == {"resolve-failed"} and sum(denied(run).values()) == 3, denied(run)
 
 
+@heavy
 def test_dead_and_slow_resolver():
     policy("egress", *RULES)
     w = world.up()
@@ -253,6 +262,7 @@ for a in name_to("github.com"):
 
 
 @within(120)
+@heavy
 def test_black_hole():
     policy("egress", *RULES)
     w = world.up()
