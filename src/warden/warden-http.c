@@ -120,7 +120,8 @@ static bool target_read(ByteSpan target, bool options, Head *head)
         if (target.n < strlen(scheme) || !span_is((ByteSpan){ target.p, strlen(scheme) }, scheme))
                 return false;
         head->authority = (ByteSpan){ target.p + strlen(scheme), 0 };
-        while (strlen(scheme) + head->authority.n < target.n && !strchr("/?", head->authority.p[head->authority.n]))
+        while (strlen(scheme) + head->authority.n < target.n &&
+                        !strchr("/?", head->authority.p[head->authority.n]))
                 head->authority.n++;
         return true;
 }
@@ -143,8 +144,8 @@ static bool request_line_read(ByteSpan line, Head *head)
 
 /* ---- the fields that frame or route a request */
 
-/* For what the framing hangs on: one blank is what every client sends and every reader trims. The rest of the value must
- * then be what is wanted, byte for byte. */
+/* For what the framing hangs on: one blank is what every client sends and every reader trims. The rest of
+ * the value must then be what is wanted, byte for byte. */
 static ByteSpan without_blank(ByteSpan value)
 {
         if (value.n > 0 && value.p[0] == ' ')
@@ -204,7 +205,7 @@ static const FieldRule *field_rule_find(ByteSpan name, bool *ret_exact)
         if (name.n >= sizeof(text))
                 return NULL;
         for (size_t i = 0; i < name.n; i++)
-                text[i] = name.p[i] == '_' ? '-' : (char) name.p[i];
+                text[i] = (char) (name.p[i] == '_' ? '-' : name.p[i]);
         for (size_t i = 0; i < ELEMENTSOF(field_rules); i++)
                 if (span_is((ByteSpan){ (const uint8_t *) text, name.n }, field_rules[i].name)) {
                         *ret_exact = !memchr(name.p, '_', name.n);
@@ -309,7 +310,7 @@ static size_t head_take(HttpReader *h, ByteSpan section, HttpVerdict *v)
 
 /* ---- where a head or a trailer section ends */
 
-/* A line of it ends at p[i], a line feed. 1: and with it the section; 0: more is to come; negative: it failed. */
+/* A line of it ends at p[i], a line feed. 1: the section too; 0: more is to come; negative: it failed. */
 static int section_line_end(HttpReader *h, const uint8_t *p, size_t i, HttpVerdict *v)
 {
         bool in_head = h->state == HTTP_HEAD;
@@ -329,8 +330,8 @@ static int section_line_end(HttpReader *h, const uint8_t *p, size_t i, HttpVerdi
         return 0;
 }
 
-/* Goes on where the last call ended, and stops at the first byte that decides. Returns the length of a section that is
- * there as a whole and holds no byte that it may not, else 0. */
+/* Goes on where the last call ended, and stops at the first byte that decides. Returns the length of a
+ * section that is there as a whole and holds no byte that it may not, else 0. */
 static size_t section_scan(HttpReader *h, const uint8_t *p, size_t n, HttpVerdict *v)
 {
         for (; h->seen < n; h->seen++) {
@@ -380,7 +381,7 @@ static size_t step_data(HttpReader *h, const uint8_t *p, size_t n, HttpVerdict *
         return taken;
 }
 
-/* CRLF at p[i], as far as it is there. Returns 1 if all of it is, 0 if not yet, negative if it is not one. */
+/* CRLF at p[i], as far as it is there. 1: all of it is; 0: not yet; negative: it is something else. */
 static int line_end_at(const uint8_t *p, size_t n, size_t i)
 {
         if ((i < n && p[i] != '\r') || (i + 1 < n && p[i + 1] != '\n'))
@@ -494,11 +495,12 @@ size_t http_error_response(unsigned status, EgressReason reason, char *buf, size
         for (size_t i = 0; i < ELEMENTSOF(status_texts); i++)
                 if (status_texts[i].status == status)
                         text = status_texts + i;
-        n = snprintf(body, sizeof(body), "agentbox refused this request: %s (%s). \"agentbox why\" shows the record.\n",
+        n = snprintf(body, sizeof(body),
+                        "agentbox refused this request: %s (%s). \"agentbox why\" shows the record.\n",
                         refusal(reason), egress_reason_to_string(reason));
         n = snprintf(buf, size,
-                        "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=us-ascii\r\nContent-Length: %d\r\n"
-                        "Connection: close\r\n\r\n%s",
+                        "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=us-ascii\r\n"
+                        "Content-Length: %d\r\nConnection: close\r\n\r\n%s",
                         text->status, text->phrase, n, body);
         return n > 0 && (size_t) n < size ? (size_t) n : 0;
 }

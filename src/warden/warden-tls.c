@@ -38,8 +38,8 @@ static bool record_header_good(const uint8_t *p, size_t n)
 {
         size_t length = n >= RECORD_HEADER ? read_be(p + 3, 2) : 1;
 
-        return p[0] == RECORD_HANDSHAKE && (n < 2 || p[1] == VERSION_MAJOR) && (n < 3 || p[2] <= VERSION_MINOR_MAX) &&
-               length > 0 && length <= RECORD_MAX;
+        return p[0] == RECORD_HANDSHAKE && (n < 2 || p[1] == VERSION_MAJOR) &&
+               (n < 3 || p[2] <= VERSION_MINOR_MAX) && length > 0 && length <= RECORD_MAX;
 }
 
 /* part: as much of a record's length bytes as is there. */
@@ -75,7 +75,8 @@ static EgressReason message_follow(TlsReader *t, const uint8_t *p, size_t n)
                         break;
                 left -= RECORD_HEADER;
                 length = read_be(record + 3, 2);
-                reason = message_add(&next, (ByteSpan){ record + RECORD_HEADER, MIN2(length, left) }, length);
+                reason = message_add(
+                                &next, (ByteSpan){ record + RECORD_HEADER, MIN2(length, left) }, length);
                 if (reason != EGRESS_OK)
                         return reason;
                 if (left < length)
@@ -150,8 +151,9 @@ static void read_server_name(ByteSpan data, Hello *h)
         h->name_alone = list.n == 0;
 }
 
-/* What hides the name that is really asked for: ECH as it became RFC 9849, the numbers that its drafts went through, and
- * ESNI before them. GREASE of ECH (Chrome and Firefox send it to everybody) looks the same, and is meant to. */
+/* What hides the name that is really asked for: ECH as it became RFC 9849, the numbers that its drafts went
+ * through, and ESNI before them. GREASE of ECH (Chrome and Firefox send it to everybody) looks the same, and
+ * is meant to. */
 static bool extension_is_ech(size_t type)
 {
         static const uint16_t types[] = { 0xfe0d, 0xfe0c, 0xfe0b, 0xfe0a, 0xfe09, 0xfe08, 0xff02, 0xffce };
@@ -210,8 +212,8 @@ static EgressReason hello_verdict(const Hello *h, const char *name, bool ech_all
         return h->has_ech && !ech_allow ? EGRESS_ECH : EGRESS_OK;
 }
 
-EgressReason tls_hello_check(TlsReader *t, const uint8_t *p, size_t n, const char *name, bool ech_allow, bool *ret_complete,
-                bool *ret_has_ech, char ret_sni[static 256])
+EgressReason tls_hello_check(TlsReader *t, const uint8_t *p, size_t n, const char *name, bool ech_allow,
+                bool *ret_complete, bool *ret_has_ech, char ret_sni[static 256])
 {
         uint8_t copy[TLS_HELLO_MAX];
         Hello hello = {};

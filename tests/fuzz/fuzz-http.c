@@ -5,8 +5,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The client's side of a connection. How it is cut makes no difference; nothing passes behind a refusal; and what passes,
- * read by the short and trusting reader below, which shares nothing with the warden's, is requests for the one host. */
+/* The client's side of a connection. How it is cut makes no difference; nothing passes behind a refusal; and
+ * what passes, read by the short and trusting reader below, which shares nothing with the warden's, is
+ * requests for the one host. */
 
 #define NAME "example.net"
 #define PORT 80
@@ -39,7 +40,8 @@ static Outcome run(const uint8_t *p, size_t n, uint32_t chance, size_t most)
                         abort();
                 memcpy(copy, p + o.passed, waiting);
                 http_reader_feed(&h, copy, waiting, &v);
-                if (v.pass > waiting || before == HTTP_FAILED || (v.reason == EGRESS_OK) != (v.status == 0) ||
+                if (v.pass > waiting || before == HTTP_FAILED ||
+                                (v.reason == EGRESS_OK) != (v.status == 0) ||
                                 (v.reason == EGRESS_OK) != (h.state != HTTP_FAILED))
                         abort();
                 o.passed += v.pass;
@@ -64,7 +66,8 @@ static const uint8_t *find(const uint8_t *p, size_t n, const char *what)
         return memmem(p, n, what, strlen(what));
 }
 
-static bool field_is(const uint8_t *line, size_t n, const char *name, const uint8_t **ret_value, size_t *ret_n)
+static bool field_is(
+                const uint8_t *line, size_t n, const char *name, const uint8_t **ret_value, size_t *ret_n)
 {
         size_t k = strlen(name);
 
@@ -108,52 +111,64 @@ static const uint8_t *skip_chunks(const uint8_t *p, const uint8_t *end)
         return p ? p + 4 : NULL;
 }
 
+typedef struct Head {
+        unsigned hosts, framings;
+        uint64_t length;
+        bool chunked;
+} Head;
+
+static bool value_is(const uint8_t *value, size_t n, const char *text)
+{
+        return n == strlen(text) && strncasecmp((const char *) value, text, n) == 0;
+}
+
+static void check_field(const uint8_t *line, size_t n, Head *head)
+{
+        const uint8_t *value;
+
+        if (memchr(line, '\n', n) || memchr(line, 0, n))
+                abort();
+        if (field_is(line, n, "host", &value, &n)) {
+                head->hosts++;
+                if (!value_is(value, n, NAME) && !value_is(value, n, NAME ":80"))
+                        abort();
+        } else if (field_is(line, n, "content-length", &value, &n)) {
+                char digits[32] = {};
+
+                head->framings++;
+                memcpy(digits, value, n < 31 ? n : 31);
+                head->length = strtoull(digits, NULL, 10);
+        } else if (field_is(line, n, "transfer-encoding", &value, &n)) {
+                head->framings++;
+                head->chunked = true;
+                if (n != 7 || memcmp(value, "chunked", 7) != 0)
+                        abort();
+        } else if (field_is(line, n, "upgrade", &value, &n))
+                abort();
+}
+
 static void check_passed(const uint8_t *p, size_t n)
 {
         const uint8_t *end = p + n;
 
         while (p && p < end) {
-                const uint8_t *head_end = find(p, (size_t) (end - p), "\r\n\r\n"), *value;
-                unsigned hosts = 0, framings = 0;
-                uint64_t length = 0;
-                bool chunked = false;
-                size_t k;
+                const uint8_t *head_end = find(p, (size_t) (end - p), "\r\n\r\n");
+                Head head = {};
 
                 /* No part of a head passes. */
                 if (!head_end)
                         abort();
                 for (const uint8_t *line = p, *next; line < head_end + 2; line = next + 2) {
                         next = find(line, (size_t) (end - line), "\r\n");
-                        k = (size_t) (next - line);
-                        if (find(line, k, "\n") || memchr(line, 0, k))
-                                abort();
-                        if (field_is(line, k, "host", &value, &k)) {
-                                hosts++;
-                                if (!(k == strlen(NAME) && strncasecmp((const char *) value, NAME, k) == 0) &&
-                                                !(k == strlen(NAME ":80") &&
-                                                                strncasecmp((const char *) value, NAME ":80", k) == 0))
-                                        abort();
-                        } else if (field_is(line, k, "content-length", &value, &k)) {
-                                char digits[32] = {};
-
-                                framings++;
-                                memcpy(digits, value, k < 31 ? k : 31);
-                                length = strtoull(digits, NULL, 10);
-                        } else if (field_is(line, k, "transfer-encoding", &value, &k)) {
-                                framings++;
-                                chunked = k == 7 && memcmp(value, "chunked", 7) == 0;
-                                if (!chunked)
-                                        abort();
-                        } else if (field_is(line, k, "upgrade", &value, &k))
-                                abort();
+                        check_field(line, (size_t) (next - line), &head);
                 }
-                if (hosts != 1 || framings > 1)
+                if (head.hosts != 1 || head.framings > 1)
                         abort();
                 p = head_end + 4;
-                if (chunked)
+                if (head.chunked)
                         p = skip_chunks(p, end);
                 else
-                        p = (uint64_t) (end - p) < length ? NULL : p + length;
+                        p = (uint64_t) (end - p) < head.length ? NULL : p + head.length;
         }
 }
 

@@ -5,9 +5,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The first bytes of a connection. The verdict does not change once it is there, whatever more comes, and no hello is let
- * through unless the short reader below, which shares nothing with the warden's, finds that very name in it. The input is
- * taken as it stands, and once more as the body of a hello whose lengths are right, cut into records. */
+/* The first bytes of a connection. The verdict does not change once it is there, whatever more comes, and no
+ * hello is let through unless the short reader below, which shares nothing with the warden's, finds that
+ * very name in it. The input is taken as it stands, and once more as the body of a hello whose lengths are
+ * right, cut into records. */
 
 #define NAME "github.com"
 #define WIRE_MAX (64u << 10)
@@ -17,7 +18,7 @@ static size_t be(const uint8_t *p, size_t width)
         return width == 0 ? 0 : be(p, width - 1) << 8 | p[width - 1];
 }
 
-/* Puts the fragments of the handshake records one behind the other until a message is whole. 0: it never is. */
+/* Puts the fragments of the records one behind the other until a message is whole. 0: it never is. */
 static size_t naive_message(const uint8_t *p, size_t n, uint8_t *message)
 {
         size_t have = 0;
@@ -103,7 +104,8 @@ static void check(const uint8_t *p, size_t n, bool ech_allow)
                         continue;
                 }
                 final = true;
-                if (r.reason != last.reason || r.complete != last.complete || r.ech != last.ech || !streq(r.sni, last.sni))
+                if (r.reason != last.reason || r.complete != last.complete || r.ech != last.ech ||
+                                !streq(r.sni, last.sni))
                         abort();
         }
 }
@@ -116,7 +118,8 @@ static size_t wrap(const uint8_t *data, size_t size, uint8_t *wire)
         for (size_t pos = 0; pos < total; pos += each) {
                 size_t length = total - pos < each ? total - pos : each;
 
-                memcpy(wire + n, (const uint8_t[]){ 22, 3, 1, (uint8_t) (length >> 8), (uint8_t) length }, 5);
+                memcpy(wire + n, (const uint8_t[]){ 22, 3, 1, (uint8_t) (length >> 8), (uint8_t) length },
+                                5);
                 n += 5;
                 for (size_t i = 0; i < length; i++)
                         wire[n++] = pos + i < 4 ? header[pos + i] : data[pos + i - 4];
