@@ -342,6 +342,43 @@ static void test_http(void **state)
         box_done(&b);
 }
 
+/* Who sends the second request resets the connection before anybody could answer the first one. */
+static int hide_refusal(const void *argument)
+{
+        const struct linger now = { .l_onoff = 1 };
+        int fd = connect_name(NAME_WORLD, PORT_STUCK);
+
+        CHECK(fd >= 0);
+        CHECK(send(fd, argument, strlen(argument), 0) == (ssize_t) strlen(argument));
+        poll(NULL, 0, 200);
+        if (strcmp(argument, GET) == 0) { /* by itself */
+                CHECK(send(fd, GET_OTHER, strlen(GET_OTHER), 0) == (ssize_t) strlen(GET_OTHER));
+                poll(NULL, 0, 200);
+        }
+        CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0);
+        close(fd);
+        return 0;
+}
+
+static void test_http_refusal_hidden(void **state)
+{
+        static const char *const cases[] = { GET, GET GET_OTHER };
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("http " NAME_WORLD ":4003") });
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                run_inside(f, hide_refusal, cases[i]);
+                box_expect(&b, "egress-denied", i + 1);
+                assert_field(box_record(&b, "egress-denied", i), "AGENTBOX_REASON", "host-mismatch");
+                assert_field(box_record(&b, "egress-denied", i), "AGENTBOX_ASKED_NAME", "evil.example");
+        }
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(b.tally->denied, ELEMENTSOF(cases));
+        assert_int_equal(box_count(&b, "egress-closed"), ELEMENTSOF(cases));
+        box_done(&b);
+}
+
 /* A rule of either kind at one port: the first byte decides. */
 static int talk_either(const void *argument)
 {
@@ -704,6 +741,7 @@ int main(int argc, char *argv[])
                 cmocka_unit_test_setup_teardown(test_no_rule, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_denied, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_http, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_http_refusal_hidden, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_tls_or_http, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_allowed_destinations, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_dns, fixture_set_up, fixture_tear_down),
