@@ -414,6 +414,18 @@ static void test_records_merged(void **state)
         book_read(&b);
         assert_int_equal(b.n, 6);
         assert_int_equal(b.sum, b.tally.denied);
+        /* Nor is what a record that is written already said, while others of the same flush still wait. */
+        records_denied(&b.records, &a, EGRESS_NO_RULE, 1, 0);
+        b.records.coalesced[0].count = 0;
+        other = a;
+        other.rule = "tls *.example";
+        assert_true(address_parse("1.2.3.4", &other.address));
+        records_denied(&b.records, &other, EGRESS_NO_RULE, 1, 0);
+        assert_int_equal(records_flush(&b.records, 0), 0);
+        book_read(&b);
+        assert_int_equal(b.n, 7);
+        assert_non_null(strstr(b.last, "\nAGENTBOX_DEST_ADDR=1.2.3.4\n"));
+        assert_non_null(strstr(b.last, "\nAGENTBOX_RULE=tls *.example\n"));
         book_close(&b);
 }
 

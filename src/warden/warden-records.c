@@ -95,8 +95,11 @@ static void coalesce(Records *r, const Attempt *a, EgressReason reason, uint64_t
                         continue;
                 if (c->count > 0)
                         merge(c, a);
-                else
+                else { /* what was written already is another record's */
                         c->attempt.who = a->who;
+                        c->attempt.rule = a->rule;
+                        c->attempt.address = a->address;
+                }
                 c->count += n;
                 return;
         }
