@@ -119,7 +119,32 @@ static int append_byte_strings(sd_bus_message *m, char *const *l)
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-static int append_options(sd_bus_message *m, const RunRequest *q, const ScopeChild *scope)
+/* The pipes that files travel through, and what is to come out. */
+static int append_copies(sd_bus_message *m, const Copy *c)
+{
+        int r = 0;
+
+        if (c->has_in)
+                r = sd_bus_message_append(m, "{sv}", "copy-in", "h", c->in.read_fd);
+        if (r < 0 || !c->has_out)
+                return r;
+        r = sd_bus_message_append(m, "{sv}", "copy-out", "h", c->out.write_fd);
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'e', "sv");
+        if (r >= 0)
+                r = sd_bus_message_append(m, "s", "copy-out-paths");
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'v', "aay");
+        if (r >= 0)
+                r = sd_bus_message_open_container(m, 'a', "ay");
+        for (size_t i = 0; r >= 0 && i < c->out.n_items; i++)
+                r = sd_bus_message_append_array(m, 'y', c->out.items[i].source, strlen(c->out.items[i].source));
+        for (int i = 0; r >= 0 && i < 3; i++)
+                r = sd_bus_message_close_container(m);
+        return r;
+}
+
+static int append_options(sd_bus_message *m, const RunRequest *q, const ScopeChild *scope, const Copy *copy)
 {
         const struct {
                 const char *name, *value;
@@ -136,6 +161,8 @@ static int append_options(sd_bus_message *m, const RunRequest *q, const ScopeChi
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(flags); i++)
                 if (flags[i].value)
                         r = sd_bus_message_append(m, "{sv}", flags[i].name, "b", 1);
+        if (r >= 0)
+                r = append_copies(m, copy);
         if (r >= 0 && q->scope)
                 r = sd_bus_message_append(m, "{sv}{sv}", "scope-channel", "h", scope->channel, "scope-pidfd",
                                 "h", scope->pidfd);
@@ -143,7 +170,7 @@ static int append_options(sd_bus_message *m, const RunRequest *q, const ScopeChi
 }
 
 static int append_request(
-                sd_bus_message *m, const RunRequest *q, const int stdio[3], const ScopeChild *scope)
+                sd_bus_message *m, const RunRequest *q, const int stdio[3], const ScopeChild *scope, const Copy *copy)
 {
         int r = sd_bus_message_append_basic(m, 's', q->policy);
 
@@ -154,7 +181,7 @@ static int append_request(
         if (r >= 0)
                 r = append_byte_strings(m, q->env);
         if (r >= 0)
-                r = append_options(m, q, scope);
+                r = append_options(m, q, scope, copy);
         if (r >= 0)
                 r = sd_bus_message_open_container(m, 'a', "h");
         for (int i = 0; r >= 0 && stdio && i < 3; i++)
@@ -162,19 +189,19 @@ static int append_request(
         return r < 0 ? r : sd_bus_message_close_container(m);
 }
 
-int client_run(sd_bus *bus, const RunRequest *q, const int stdio[3], const ScopeChild *scope,
+int client_run(sd_bus *bus, const RunRequest *q, const int stdio[3], const ScopeChild *scope, const Copy *copy,
                 sd_bus_message_handler_t handler, void *userdata, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
         int r = new_call(bus, "Run", &m);
 
         if (r >= 0)
-                r = append_request(m, q, stdio, scope);
+                r = append_request(m, q, stdio, scope, copy);
         if (r == -EINVAL)
                 return error_set(reterr, r,
                                 "the values of -p, --set, --timeout, --name and -C must be UTF-8 text");
         if (r >= 0)
-                r = sd_bus_call_async(bus, NULL, m, handler, userdata, RUN_TIMEOUT);
+                r = sd_bus_call_async(bus, NULL, m, handler, userdata, copy->has_in ? UINT64_MAX : RUN_TIMEOUT);
         if (r < 0)
                 return error_set(reterr, r, "cannot send the request to the broker: %s", strerror(-r));
         return 0;

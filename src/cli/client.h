@@ -5,6 +5,7 @@
 #include <systemd/sd-bus.h>
 
 #include "base/error.h"
+#include "cli/copy.h"
 #include "cli/run-request.h"
 #include "cli/scope-child.h"
 #include "wire/record.h"
@@ -23,9 +24,10 @@ int client_connect(sd_bus **ret, Error **reterr);
 /* Sets *reterr from what the bus answered to a call; returns a negative errno that fits. */
 int client_error(const sd_bus_error *e, int r, Error **reterr);
 
-/* stdio: three descriptors, or NULL with request->detach. scope: its process, with request->scope. The
+/* stdio: three descriptors, or NULL with request->detach. scope: its process, with request->scope. copy: its pipes are
+ * sent along. The
  * answer goes to handler: client_run_reply() reads it. */
-int client_run(sd_bus *bus, const RunRequest *request, const int stdio[3], const ScopeChild *scope,
+int client_run(sd_bus *bus, const RunRequest *request, const int stdio[3], const ScopeChild *scope, const Copy *copy,
                 sd_bus_message_handler_t handler, void *userdata, Error **reterr);
 int client_run_reply(sd_bus_message *m, char **ret_run, json_t **ret_facts, Error **reterr);
 

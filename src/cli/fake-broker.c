@@ -6,12 +6,14 @@
  *   leaving              is about to leave, twice; then all is well
  *   cap                  an output limit of 1000 bytes
  *   denied               twelve attempts to reach something were denied
+ *   copy-cut, copy-garbage, copy-other, copy-large   what comes out is cut, nonsense, not what was asked for, too much
  *   oom, timeout         ends so as soon as the program has written its first byte to /dev/null's place (at
  * once) crash                this process exits without a word as soon as the run has begun; the command
  * goes on adopted              what a second instance answers with for a run that it has not started Never
- * installed. */
+ * installed. The workspace is the directory FAKE_WORKSPACE. */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -21,7 +23,9 @@
 
 #include "base/macro.h"
 #include "base/strv.h"
+#include "base/io.h"
 #include "wire/bus-iface.h"
+#include "wire/tree-receive.h"
 
 typedef struct FakeRun {
         char id[16];
@@ -30,6 +34,8 @@ typedef struct FakeRun {
         sd_bus_message *waiter;
         bool ended;
         const char *reason; /* why this process ended it, or NULL */
+        int copy_in, copy_out; /* -1: none */
+        char **paths;
         int exit_code, signal;
 } FakeRun;
 
@@ -81,6 +87,62 @@ static int reply_result(sd_bus_message *call, const FakeRun *run)
         return r;
 }
 
+/* ---- the shim's part, and that of the reader of workspaces */
+
+static int place(void *userdata, const char *path, TreePlace *ret)
+{
+        return tree_place_beneath(*(int *) userdata, path, ret);
+}
+
+static int open_workspace(void)
+{
+        return open(getenv("FAKE_WORKSPACE"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int unpack(FakeRun *run)
+{
+        TreeReceiver t = TREE_RECEIVER_NONE;
+        int fd = open_workspace(), r = tree_receiver_init(&t);
+
+        t.userdata = &fd;
+        t.place = place;
+        t.merge = true;
+        while (r >= 0 && (r = tree_receive(&t, run->copy_in)) > 0)
+                ;
+        tree_receiver_done(&t);
+        close(fd);
+        close(TAKE_FD(run->copy_in));
+        return r;
+}
+
+static int send_path(TreeSender *t, int workspace, const char *path)
+{
+        TreeLeft left = TREE_LEFT_LINK;
+        int fd = tree_open_beneath(workspace, path, &left);
+
+        if (fd == -ENOENT || fd == -ENOTDIR)
+                return tree_send_left(t, path, TREE_LEFT_MISSING);
+        return fd < 0 ? tree_send_left(t, path, left) : tree_send_top(t, path, fd);
+}
+
+static void copy_out(FakeRun *run)
+{
+        TreeSender t = TREE_SENDER_NONE;
+        int fd = open_workspace(), r = tree_sender_init(&t);
+
+        t.fd = run->copy_out;
+        if (streq(run->policy, "copy-garbage"))
+                (void) write_full(run->copy_out, "ABT1nonsense", 12);
+        STRV_FOREACH(i, run->paths)
+                if (r >= 0)
+                        r = send_path(&t, fd, streq(run->policy, "copy-other") ? "other" : *i);
+        if (r >= 0 && !streq(run->policy, "copy-cut"))
+                r = tree_send_end(&t);
+        tree_sender_done(&t);
+        close(fd);
+        close(TAKE_FD(run->copy_out));
+}
+
 static int on_child(sd_event_source *source, const siginfo_t *si, void *userdata)
 {
         FakeRun *run = userdata;
@@ -88,6 +150,8 @@ static int on_child(sd_event_source *source, const siginfo_t *si, void *userdata
         run->ended = true;
         run->exit_code = si->si_code == CLD_EXITED ? si->si_status : -1;
         run->signal = si->si_code == CLD_EXITED ? 0 : si->si_status;
+        if (run->copy_out >= 0)
+                copy_out(run);
         if (run->waiter) {
                 reply_result(run->waiter, run);
                 sd_bus_message_unref(TAKE_PTR(run->waiter));
@@ -112,7 +176,25 @@ static int read_byte_strings(sd_bus_message *m, char ***ret)
         return r < 0 ? r : sd_bus_message_exit_container(m);
 }
 
-static int read_name(sd_bus_message *m, FakeRun *run)
+static int read_fd(sd_bus_message *m, int *ret)
+{
+        int fd, r = sd_bus_message_read(m, "v", "h", &fd);
+
+        if (r >= 0)
+                *ret = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        return r;
+}
+
+static int read_paths(sd_bus_message *m, FakeRun *run)
+{
+        int r = sd_bus_message_enter_container(m, 'v', "aay");
+
+        if (r >= 0)
+                r = read_byte_strings(m, &run->paths);
+        return r < 0 ? r : sd_bus_message_exit_container(m);
+}
+
+static int read_options(sd_bus_message *m, FakeRun *run)
 {
         int r = sd_bus_message_enter_container(m, 'a', "{sv}");
         const char *key, *value;
@@ -122,7 +204,13 @@ static int read_name(sd_bus_message *m, FakeRun *run)
                 if (r >= 0 && streq(key, "name")) {
                         r = sd_bus_message_read(m, "v", "s", &value);
                         snprintf(run->name, sizeof(run->name), "%s", value);
-                } else if (r >= 0)
+                } else if (r >= 0 && streq(key, "copy-in"))
+                        r = read_fd(m, &run->copy_in);
+                else if (r >= 0 && streq(key, "copy-out"))
+                        r = read_fd(m, &run->copy_out);
+                else if (r >= 0 && streq(key, "copy-out-paths"))
+                        r = read_paths(m, run);
+                else if (r >= 0)
                         r = sd_bus_message_skip(m, "v");
                 if (r >= 0)
                         r = sd_bus_message_exit_container(m);
@@ -144,11 +232,13 @@ static _noreturn_ void child(char **argv, char **env, const int stdio[3], bool h
                 dup2(stdio[i], i);
         STRV_FOREACH(i, env)
                 putenv(*i);
+        if (getenv("FAKE_WORKSPACE") && chdir(getenv("FAKE_WORKSPACE")) < 0)
+                _exit(99);
         execvp(argv[0], argv);
         _exit(127);
 }
 
-static int start(Fake *f, FakeRun *run, sd_bus_message *m)
+static int start(Fake *f, FakeRun *run, sd_bus_message *m, sd_bus_error *e)
 {
         char **tightenings = NULL, **argv = NULL, **env = NULL;
         int stdio[3] = { -1, -1, -1 }, r;
@@ -160,13 +250,18 @@ static int start(Fake *f, FakeRun *run, sd_bus_message *m)
         if (r >= 0)
                 r = read_byte_strings(m, &env);
         if (r >= 0)
-                r = read_name(m, run);
+                r = read_options(m, run);
         if (r >= 0)
                 r = sd_bus_message_enter_container(m, 'a', "h");
         for (int i = 0; r >= 0 && i < 3; i++) {
                 r = sd_bus_message_read_basic(m, 'h', stdio + i);
                 if (r == 0)
                         has_stdio = false;
+        }
+        if (r >= 0 && run->copy_in >= 0) {
+                r = unpack(run);
+                if (r < 0)
+                        r = sd_bus_error_setf(e, AGENTBOX_ERROR_START_FAILED, "cannot copy in: %s", strerror(-r));
         }
         if (r >= 0) {
                 run->pid = fork();
@@ -203,13 +298,15 @@ static int broker_method_run(sd_bus_message *m, void *userdata, sd_bus_error *e)
         snprintf(run->policy, sizeof(run->policy), "%s", policy);
         if (streq(policy, "oom") || streq(policy, "timeout"))
                 run->reason = run->policy;
-        r = start(f, run, m);
+        run->copy_in = run->copy_out = -1;
+        r = start(f, run, m, e);
         if (r < 0)
                 return r;
         f->n_runs++;
         limit = streq(policy, "cap") ? 1000 : UINT64_C(64) << 20;
-        r = sd_bus_reply_method_return(m, AGENTBOX_RUN_RESULT, run->id, AGENTBOX_RUN_PATH_PREFIX "x", 1,
-                        "output_limit", "t", limit);
+        r = sd_bus_reply_method_return(m, AGENTBOX_RUN_RESULT, run->id, AGENTBOX_RUN_PATH_PREFIX "x", 3,
+                        "output_limit", "t", limit, "copy_out_size", "t",
+                        streq(policy, "copy-large") ? UINT64_C(1000) : UINT64_C(1) << 20, "copy_out_files", "t", UINT64_C(1000));
         if (streq(policy, "crash")) {
                 sd_bus_flush(f->bus);
                 _exit(0);

@@ -16,8 +16,15 @@ static const Option run_options[] = {
         { "set", 0, OPTION_LIST, ARG(set), "SECTION.KEY=VALUE",
                         "change one key of the policy; who is not root\nmay only make it stricter; "
                         "repeatable" },
-        { "in", 0, OPTION_LIST, ARG(in), "SRC[:DEST]", "copy a file or directory in (not in this version)" },
-        { "out", 0, OPTION_LIST, ARG(out), "SRC[:DEST]", "copy a result out (not in this version)" },
+        { "in", 0, OPTION_LIST, ARG(in), "SRC[:DEST]",
+                        "copy a file or directory into the workspace, as\nDEST there; \"-\" is standard input; repeatable" },
+        { "out", 0, OPTION_LIST, ARG(out), "SRC[:DEST]",
+                        "when the run is over, copy SRC of the workspace\nto DEST here; repeatable" },
+        { "force", 0, OPTION_SET, ARG(force), NULL, "--out: put results in the place of what is there" },
+        { "out-deny-exec", 0, OPTION_SET, ARG(out_deny_exec), NULL,
+                        "--out: leave out what will execute later (hooks,\nCI files, shell profiles, programs, ...)" },
+        { "out-summary", 0, OPTION_SET, ARG(out_summary), NULL,
+                        "--out: print what was added, changed and deleted" },
         { "env", 'e', OPTION_LIST, ARG(env_given), "NAME[=VALUE]",
                         "set a variable inside, without =VALUE to what it\nis here; repeatable" },
         { "directory", 'C', OPTION_STRING, ARG(cwd), "DIR", "start in DIR; relative: below the workspace" },
@@ -54,6 +61,7 @@ void run_request_done(RunRequest *q)
         strv_free(q->env_given);
         strv_free(q->tightenings);
         strv_free(q->env);
+        free(q->workspace);
         *q = (RunRequest){};
 }
 
@@ -64,8 +72,10 @@ static int check_options(const RunRequest *q, Error **reterr)
                 bool refused;
                 const char *why;
         } rows[] = {
-                { q->in, "--in: copying files in is not in this version" },
-                { q->out, "--out: copying results out is not in this version" },
+                { q->out && q->detach, "--out: nobody waits for the results of a detached run" },
+                { !q->out && q->force, "--force: is for --out" },
+                { !q->out && q->out_deny_exec, "--out-deny-exec: is for --out" },
+                { !q->out && q->out_summary, "--out-summary: is for --out" },
                 { q->unit && !streq(q->unit, "service") && !streq(q->unit, "scope"),
                                 "--unit: must be service or scope" },
                 { q->detach && q->tty, "-t: a detached run has no terminal" },

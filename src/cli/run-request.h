@@ -12,6 +12,7 @@ typedef struct RunRequest {
         const char *policy, *cwd, *name, *unit, *timeout, *result_file;
         char **set, **in, **out, **env_given;
         bool tty, detach;
+        bool force, out_deny_exec, out_summary;
         bool scope;  /* unit is that */
         bool silent; /* not of the command line: all three streams are /dev/null */
 
@@ -19,6 +20,8 @@ typedef struct RunRequest {
         char **env;         /* NAME=VALUE: what -e gave and what the policy passes */
         char **argv;        /* points into the command line */
         const char *term;   /* with tty */
+        char *workspace;    /* the policy's, as far as it is known here */
+        bool copy_failed;   /* afterwards: not all that --out names is there, and why was said */
 } RunRequest;
 
 extern const Usage run_usage;

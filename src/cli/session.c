@@ -36,6 +36,7 @@ typedef struct Session {
         Relay relay;
         Terminal terminal;
         ScopeChild scope;
+        Copy copy;
         int inner[3]; /* the run's ends, until the broker has them */
         char *run;    /* NULL until it has begun */
         RunResult *result;
@@ -76,7 +77,7 @@ static int finish_failed(Session *s, RunReason reason, int r)
 /* The loop is left when the run has ended and its output is out. */
 static int finish_if_done(Session *s)
 {
-        if (!s->ended || !relay_outputs_finished(&s->relay))
+        if (!s->ended || !relay_outputs_finished(&s->relay) || !copy_is_over(&s->copy))
                 return 0;
         return sd_event_exit(s->event, 0);
 }
@@ -206,6 +207,18 @@ static int wait_for_end(Session *s)
         return r < 0 ? finish_failed(s, REASON_LOST, r) : 0;
 }
 
+static int on_copy_over(void *userdata)
+{
+        return finish_if_done(userdata);
+}
+
+static int copies_began(Session *s, const json_t *facts)
+{
+        int r = copy_run_began(&s->copy, s->run, facts_u64(facts, "copy_out_size"), facts_u64(facts, "copy_out_files"));
+
+        return r < 0 ? error_set(&s->error, r, "cannot wait for the run's results: %s", strerror(-r)) : 0;
+}
+
 static int start_relay(Session *s, const json_t *facts)
 {
         uint64_t limit = facts_u64(facts, "output_limit");
@@ -243,11 +256,14 @@ static int on_run_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
         r = client_run_reply(m, &s->run, &facts, &s->error);
         if (r < 0) {
                 s->result->run = client_refused_run(m);
+                copy_run_refused(&s->copy, &s->error);
                 return finish_failed(s, REASON_REFUSED, r);
         }
-        if (s->request->detach)
+        r = copies_began(s, facts);
+        if (r >= 0 && s->request->detach)
                 return sd_event_exit(s->event, 1);
-        r = start_relay(s, facts);
+        if (r >= 0)
+                r = start_relay(s, facts);
         if (r < 0) /* the broker ends the run when this process is gone */
                 return finish_failed(s, REASON_LOST, r);
         return wait_for_end(s);
@@ -256,7 +272,7 @@ static int on_run_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
 static int ask_for_run(Session *s)
 {
         s->n_asked++;
-        return client_run(s->bus, s->request, s->request->detach ? NULL : s->inner, &s->scope, on_run_reply,
+        return client_run(s->bus, s->request, s->request->detach ? NULL : s->inner, &s->scope, &s->copy, on_run_reply,
                         s, &s->error);
 }
 
@@ -395,6 +411,13 @@ static int make_pipe(Session *s, int i)
         return i == 0 ? relay_add_input(&s->relay, i, fds[1]) : relay_add_output(&s->relay, fds[0], i);
 }
 
+/* The caller's standard input becomes a file of the workspace: there is nothing more to read. */
+static int make_end_of_file(Session *s)
+{
+        s->inner[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        return s->inner[0] < 0 ? -errno : 0;
+}
+
 static int make_silence(Session *s, Error **reterr)
 {
         for (size_t i = 0; i < ELEMENTSOF(s->inner); i++) {
@@ -417,13 +440,15 @@ static int make_stdio(Session *s, Error **reterr)
                 return 0;
         if (s->request->silent)
                 return make_silence(s, reterr);
+        if (s->request->tty && s->copy.in.takes_stdin)
+                return error_set(reterr, -EINVAL, "--in -: standard input is the terminal that -t is about");
         if (s->request->tty)
                 return make_terminal(s, reterr);
         if (fstat(STDIN_FILENO, &st) == 0 && S_ISDIR(st.st_mode))
                 return error_set(reterr, -EISDIR,
                                 "standard input is a directory: give a file, a pipe or </dev/null");
         for (int i = 0; i < 3; i++) {
-                r = make_pipe(s, i);
+                r = i == 0 && s->copy.in.takes_stdin ? make_end_of_file(s) : make_pipe(s, i);
                 if (r < 0)
                         return error_set(reterr, r, "cannot make a pipe: %s", strerror(-r));
         }
@@ -439,7 +464,9 @@ static int attend(Session *s, Error **reterr)
                 r = add_signals(s);
         if (r < 0)
                 return error_set(reterr, r, "cannot set up the event loop: %s", strerror(-r));
-        r = make_stdio(s, reterr);
+        r = copy_open(&s->copy, s->request, reterr);
+        if (r >= 0)
+                r = make_stdio(s, reterr);
         if (r >= 0)
                 r = start_scope(s, reterr);
         if (r < 0)
@@ -450,7 +477,9 @@ static int attend(Session *s, Error **reterr)
         r = sd_bus_attach_event(s->bus, s->event, SD_EVENT_PRIORITY_NORMAL);
         if (r < 0)
                 return error_set(reterr, r, "cannot set up the event loop: %s", strerror(-r));
-        r = ask_for_run(s);
+        r = copy_begin(&s->copy, s->event, on_copy_over, s, reterr);
+        if (r >= 0)
+                r = ask_for_run(s);
         if (r < 0)
                 return r;
         r = sd_event_loop(s->event);
@@ -466,6 +495,7 @@ int session_run(RunRequest *request, RunResult *ret, int *ret_relay_error, Error
                 .terminal = TERMINAL_NONE,
                 .inner = { -1, -1, -1 },
                 .scope = SCOPE_CHILD_NONE,
+                .copy = COPY_NONE,
                 .relay = { .event_fd = -1, .ended_fd = -1 },
                 .result = ret,
         };
@@ -479,6 +509,8 @@ int session_run(RunRequest *request, RunResult *ret, int *ret_relay_error, Error
                 ret->run = TAKE_PTR(s.run);
         *ret_relay_error = relay_error(&s.relay);
         terminal_done(&s.terminal);
+        request->copy_failed = copy_conclude(&s.copy) < 0;
+        copy_done(&s.copy);
         relay_done(&s.relay);
         close_inner(&s);
         scope_child_done(&s.scope);

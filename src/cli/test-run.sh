@@ -109,8 +109,9 @@ check "denied egress record" field egress_denied_to '\["evil\\u001[bB]\.example:
 check "figures not known are null" field cpu_usec null
 check "verified is a list" field verified '\["uid","network"\]'
 check "time limit is 124" status 124 run -p timeout -- true
-check "--in is refused by name" status 125 run --in /etc/hostname -- true
-check "--in is named" says '--in'
+check "--force without --out" status 125 run --force -- true
+check "--force says what it is for" says '--force: is for --out'
+check "--out of a detached run" status 125 run --detach --out x -- true
 check "-t without a terminal" status 125 run -t -- true
 check "-t says what to do" says 'terminal'
 check "unknown option" status 125 run --frobnicate -- true

@@ -15,7 +15,7 @@
 /* Which variables the policy takes from the caller is read from the policy itself, which spares the broker a
  * question; it checks the names again. What is wrong with the policy or the tightenings, the broker will
  * say. */
-static int names_to_pass(const RunRequest *q, char ***ret, Error **reterr)
+static int names_to_pass(RunRequest *q, char ***ret, Error **reterr)
 {
         _cleanup_policy_ Policy *p = NULL;
         _cleanup_bus_ sd_bus *bus = NULL;
@@ -30,7 +30,9 @@ static int names_to_pass(const RunRequest *q, char ***ret, Error **reterr)
         STRV_FOREACH(i, q->tightenings)
         if (policy_tighten(p, *i, geteuid() == 0, NULL) < 0)
                 return 0;
-        r = strv_copy(policy_list(p, ENVIRONMENT_PASS), ret);
+        free(q->workspace);
+        q->workspace = strdup(policy_string(p, FILES_WORKSPACE));
+        r = q->workspace ? strv_copy(policy_list(p, ENVIRONMENT_PASS), ret) : -ENOMEM;
         return r < 0 ? error_set(reterr, r, "out of memory") : 0;
 }
 
@@ -81,6 +83,8 @@ static int conclude(const RunRequest *q, RunResult *result, int relay_error, con
                 message("not all bytes reached the caller or the run: %s", strerror(-relay_error));
                 status = status ?: EXIT_OURS;
         }
+        if (q->copy_failed)
+                status = status ?: EXIT_OURS;
         if (q->result_file) {
                 _cleanup_error_ Error *failed = NULL;
                 int k = result_file_write(q->result_file, result, &failed);
