@@ -65,8 +65,9 @@ static void test_run_options(void **state)
 static void test_run_refusals(void **state)
 {
         static const char *const rows[][4] = {
-                { "--in", "x", "true", "--in" },
-                { "--out", "x", "true", "--out" },
+                { "--detach", "--out=x", "true", "--out" },
+                { "--force", "--", "true", "--force" },
+                { "--out-summary", "--", "true", "--out-summary" },
                 { "--unit", "slice", "true", "--unit" },
                 { "--name", "", "true", "--name" },
                 { "-p", "", "true", "-p" },
