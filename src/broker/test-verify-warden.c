@@ -116,7 +116,8 @@ static void warden_files(Fixture *f)
 static void warden_unit(Fixture *f)
 {
         static const char *const extra[] = { "Id=" WARDEN_ID ".service", "User=" WARDEN_ID,
-                "Group=" WARDEN_ID, "Restart=no", "ExitType=main", "BindPaths=", "FailureAction=none" };
+                "Group=" WARDEN_ID, "Restart=no", "ExitType=main", "BindPaths=", "FailureAction=none",
+                "LogLevelMax=-1", "LogFilterPatterns=", "LogExtraFields=" };
         char *binds[] = { (char *) WARDEN_PATH ":" WARDEN_PATH, NULL };
         WardenFixture *w = &f->warden;
         HostConfig config = {};
@@ -314,6 +315,10 @@ DO(more_allowed, extra(f, "IPAddressAllow=127.0.0.1"))
 DO(more_environment, extra(f, "Environment=A=1"))
 DO(more_programs, extra(f, "ExecStartPre=/bin/true"))
 DO(more_restart, extra(f, "Restart=always"))
+DO(records_by_level, extra(f, "LogLevelMax=4"))
+DO(records_by_level_zero, extra(f, "LogLevelMax=0"))
+DO(records_by_text, extra(f, "LogFilterPatterns=~denied"))
+DO(records_with_more, extra(f, "LogExtraFields=AGENTBOX_REASON=x"))
 DO(other_user_name, extra(f, "User=root"))
 DO(journal_elsewhere, w->input.journal_path = "/run/other")
 DO(journal_unconnected, close(w->input.journal_fd); w->input.journal_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0))
@@ -344,7 +349,9 @@ const Break warden_breaks[] = {
         B("warden-settings", loose_rate), B("warden-settings", loose_stop), B("warden-settings", loose_calls),
         B("warden-settings", loose_families), B("warden-settings", more_binds), B("warden-settings", more_allowed),
         B("warden-settings", more_environment), B("warden-settings", more_programs), B("warden-settings", more_restart),
-        B("warden-settings", other_user_name),
+        B("warden-settings", other_user_name), B("warden-settings", records_by_level),
+        B("warden-settings", records_by_level_zero), B("warden-settings", records_by_text),
+        B("warden-settings", records_with_more),
         B("egress-record", no_warden), B("egress-record", fill_journal), B("egress-record", journal_elsewhere),
         B("egress-record", journal_unconnected), B("egress-record", tally_short),
 };

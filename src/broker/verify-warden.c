@@ -413,9 +413,33 @@ static int check_properties(const VerifyInput *in, Buf *why)
         return r < 0 ? r : verdict | r;
 }
 
+/* What the journal does by the unit's settings with records that it was handed: leaves out those that are of
+ * less weight or of some text, puts fields of its own into them. */
+static int check_records(const VerifyInput *in, Buf *why)
+{
+        static const struct {
+                const char *name, *unset;
+        } rows[] = {
+                { "LogLevelMax", "-1" }, /* 0: "emerg" */
+                { "LogFilterPatterns", NULL },
+                { "LogExtraFields", NULL },
+        };
+        int verdict = 0;
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                const BusProp *is = bus_props_find(in->warden->read, rows[i].name);
+                bool unset = !is || (rows[i].unset ? strv_length(is->items) == 1 && streq(is->items[0], rows[i].unset)
+                                                   : bus_prop_is_empty(is));
+
+                if (!unset)
+                        verdict = broken(why, "%s is set, which changes what is on record", rows[i].name);
+        }
+        return verdict;
+}
+
 int verify_warden_settings(const VerifyInput *in, Buf *why)
 {
-        static int (*const steps[])(const VerifyInput *in, Buf *why) = { check_properties };
+        static int (*const steps[])(const VerifyInput *in, Buf *why) = { check_properties, check_records };
 
         return all_of(steps, ELEMENTSOF(steps), in, why);
 }
