@@ -18,10 +18,10 @@ void advice_done(Advice *a)
 /* What kind of line would allow it. */
 typedef enum LineKind {
         LINE_NONE,
-        LINE_RULE,        /* the destination as it was tried */
-        LINE_TCP,         /* the name, whatever is spoken */
-        LINE_ASKED,       /* the name that the program asked for, under the protocol of the rule */
-        LINE_ECH,         /* the rule it had, with an option more */
+        LINE_RULE,  /* the destination as it was tried */
+        LINE_TCP,   /* the name, whatever is spoken */
+        LINE_ASKED, /* the name that the program asked for, under the protocol of the rule */
+        LINE_ECH,   /* the rule it had, with an option more */
         LINE_PRIVATE,
         LINE_CONNECTIONS, /* a limit, larger */
         LINE_EGRESS_BYTES,
@@ -264,7 +264,8 @@ static int make_line(const EgressGroup *g, LineKind kind, const AdviceContext *c
         case LINE_TCP:
                 return g->name && g->port > 0 ? rule_line("tcp", g->name, g->port, "", ret) : 0;
         case LINE_ASKED:
-                return g->asked && g->port > 0 ? rule_line(kind_of(g, g->port), g->asked, g->port, "", ret) : 0;
+                return g->asked && g->port > 0 ? rule_line(kind_of(g, g->port), g->asked, g->port, "", ret)
+                                               : 0;
         case LINE_ECH:
                 return option_line(g, "ech=allow", ret);
         case LINE_PRIVATE:
@@ -287,10 +288,13 @@ static char *rule_meaning(const EgressGroup *g, const char *line)
         char *s;
 
         if (g->n_names > 0)
-                return strdup("It opens every name below, at any depth. Very many names that mean nothing are how data "
-                              "is carried out in questions: look at them first ('agentbox log --denied').");
+                return strdup("It opens every name below, at any depth. Very many names that mean nothing "
+                              "are how data is carried out in questions: look at them first ('agentbox log "
+                              "--denied').");
         if (g->proto && streq(g->proto, "dns"))
-                return asprintf(&s, "It opens TLS to this very name; for plain HTTP the line is Allow=http %s:80.",
+                return asprintf(&s,
+                                       "It opens TLS to this very name; for plain HTTP the line is "
+                                       "Allow=http %s:80.",
                                        g->name) < 0
                                        ? NULL
                                        : s;
@@ -301,8 +305,8 @@ static char *rule_meaning(const EgressGroup *g, const char *line)
         else if (g->name)
                 text = "It opens the addresses of this name at this port, to any bytes.";
         else
-                text = "It opens this address at this port, to any bytes. Where the program could go by a name, a rule "
-                       "with the name says more.";
+                text = "It opens this address at this port, to any bytes. Where the program could go by a "
+                       "name, a rule with the name says more.";
         return strdup(text);
 }
 
@@ -315,7 +319,8 @@ static const char *no_line(const ReasonRow *row)
         case LINE_EGRESS_BYTES:
                 return "A larger EgressBytes= allows more.";
         case LINE_PRIVATE:
-                return "No line can allow it: what is neither public nor private is never reached, and this host is not.";
+                return "No line can allow it: what is neither public nor private is never reached, and this "
+                       "host is not.";
         case LINE_ASKED:
                 return "The name that was asked for is not known, or no rule can have it.";
         default:
@@ -347,7 +352,9 @@ static bool is_allowed_now(const char *line, const Policy *policy)
 int egress_advise(const EgressGroup *g, const AdviceContext *c, Advice *ret)
 {
         const ReasonRow *row = find_row(g, c);
-        _cleanup_advice_ Advice a = { .class = row->class, .fact = row->fact, .needs_human = row->needs_human };
+        _cleanup_advice_ Advice a = {
+                .class = row->class, .fact = row->fact, .needs_human = row->needs_human
+        };
         int r = make_line(g, row->line, c, &a.line);
 
         if (r < 0)

@@ -67,8 +67,9 @@ static bool counts_as_name(const char *name)
 static char *make_key(const json_t *record)
 {
         const char *name = facts_string(record, "AGENTBOX_DEST_NAME");
-        const char *const fields[] = { "AGENTBOX_RUN_ID", counts_as_name(name) ? "AGENTBOX_DEST_NAME" : "AGENTBOX_DEST_ADDR",
-                "AGENTBOX_DEST_PORT", "AGENTBOX_PROTO", "AGENTBOX_REASON", "AGENTBOX_ASKED_NAME" };
+        const char *const fields[] = { "AGENTBOX_RUN_ID",
+                counts_as_name(name) ? "AGENTBOX_DEST_NAME" : "AGENTBOX_DEST_ADDR", "AGENTBOX_DEST_PORT",
+                "AGENTBOX_PROTO", "AGENTBOX_REASON", "AGENTBOX_ASKED_NAME" };
         _cleanup_buf_ Buf b = {};
 
         for (size_t i = 0; i < ELEMENTSOF(fields); i++)
@@ -117,7 +118,8 @@ static int fill_group(const json_t *record, EgressGroup *g)
 
 static void join_group(EgressGroup *g, const json_t *record)
 {
-        const char *comm = facts_string(record, "AGENTBOX_COMM"), *priority = facts_string(record, "PRIORITY");
+        const char *comm = facts_string(record, "AGENTBOX_COMM"),
+                   *priority = facts_string(record, "PRIORITY");
 
         if (g->comm && (!comm || !streq(comm, g->comm))) {
                 free(g->comm);
@@ -177,12 +179,14 @@ int egress_denials_take(EgressDenials *d, const json_t *record)
 
 /* ---- folding */
 
-/* The domain right above a name that was looked up and has no rule; NULL where there is none that is anybody's. */
+/* The domain right above a name that was looked up and has no rule; NULL where there is none that is
+ * anybody's. */
 static const char *domain_above(const EgressGroup *g)
 {
         const char *dot = g->name ? strchr(g->name, '.') : NULL;
 
-        if (!dot || !strchr(dot + 1, '.') || !g->proto || !streq(g->proto, "dns") || !g->reason || !streq(g->reason, "no-rule"))
+        if (!dot || !strchr(dot + 1, '.') || !g->proto || !streq(g->proto, "dns") || !g->reason ||
+                        !streq(g->reason, "no-rule"))
                 return NULL;
         return dot + 1;
 }

@@ -81,7 +81,8 @@ int ending_egress_line(const RunResult *result, char **ret)
                 *ret = NULL;
                 return 0;
         }
-        if (asprintf(&head, "run %s: egress denied: %llu attempt%s", run, (unsigned long long) n, n == 1 ? "" : "s") < 0) {
+        if (asprintf(&head, "run %s: egress denied: %llu attempt%s", run, (unsigned long long) n,
+                            n == 1 ? "" : "s") < 0) {
                 head = NULL;
                 return -ENOMEM;
         }
@@ -90,10 +91,13 @@ int ending_egress_line(const RunResult *result, char **ret)
                 return -ENOMEM;
         }
         used = columns(PREFIX) + columns(head) + columns(tail) + columns(" ()");
-        list = list_destinations(result->egress_denied_to, used < ENDING_COLUMNS ? ENDING_COLUMNS - used : 0);
+        list = list_destinations(
+                        result->egress_denied_to, used < ENDING_COLUMNS ? ENDING_COLUMNS - used : 0);
         if (!list)
                 return -ENOMEM;
-        return asprintf(ret, "%s%s%s%s%s", head, *list ? " (" : "", list, *list ? ")" : "", tail) < 0 ? -ENOMEM : 0;
+        return asprintf(ret, "%s%s%s%s%s", head, *list ? " (" : "", list, *list ? ")" : "", tail) < 0
+                               ? -ENOMEM
+                               : 0;
 }
 
 void ending_say(const RunResult *result)

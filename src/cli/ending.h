@@ -7,8 +7,9 @@
  * say: the program exited, or a signal of its own ended it. */
 int ending_line(const RunResult *result, char **ret);
 
-/* The line that says that egress was denied, how often and to where, and where to read on; *ret is NULL where none was.
- * At most ENDING_COLUMNS with the prefix of a message, whatever the destinations are called. */
+/* The line that says that egress was denied, how often and to where, and where to read on; *ret is NULL
+ * where none was. At most ENDING_COLUMNS with the prefix of a message, whatever the destinations are called.
+ */
 enum { ENDING_COLUMNS = 160 };
 int ending_egress_line(const RunResult *result, char **ret);
 /* Says on stderr what there is to say of a run that is over. */

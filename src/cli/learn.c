@@ -49,7 +49,8 @@ static int take_identity(Learn *l, const json_t *record, Error **reterr)
         if (!l->policy && (set_text(&l->policy, policy) < 0 || set_text(&l->digest, digest) < 0))
                 return error_set(reterr, -ENOMEM, "out of memory");
         if (!streq(policy, l->policy))
-                return error_set(reterr, -EINVAL, "run %s was under policy %s, the one before it under %s: one policy at a time",
+                return error_set(reterr, -EINVAL,
+                                "run %s was under policy %s, the one before it under %s: one policy at a time",
                                 run, policy, l->policy);
         /* A refusal comes before the policy was read. */
         l->several_digests |= *digest && *l->digest && !streq(digest, l->digest);
@@ -100,7 +101,14 @@ int learn_take(Learn *l, json_t *record, Error **reterr)
 /* ---- proposals */
 
 /* The narrowest first. */
-typedef enum Width { WIDTH_NAME, WIDTH_NAME_ANY_BYTES, WIDTH_NAME_LESS_CHECKED, WIDTH_ADDRESS, WIDTH_MANY, WIDTH_LIMIT } Width;
+typedef enum Width {
+        WIDTH_NAME,
+        WIDTH_NAME_ANY_BYTES,
+        WIDTH_NAME_LESS_CHECKED,
+        WIDTH_ADDRESS,
+        WIDTH_MANY,
+        WIDTH_LIMIT
+} Width;
 
 typedef struct Proposal {
         PolicyKey key;
@@ -109,8 +117,8 @@ typedef struct Proposal {
         bool needs_human;
         uint64_t count; /* attempts; 0: not counted */
         char **runs;
-        char *reason;   /* for people, without a period */
-        char *meaning;  /* what else it opens; or NULL */
+        char *reason;  /* for people, without a period */
+        char *meaning; /* what else it opens; or NULL */
 } Proposal;
 
 typedef struct Proposals {
@@ -142,7 +150,8 @@ static Proposal *find_proposal(const Proposals *p, PolicyKey key, const char *va
 }
 
 /* The proposal of that line, a new one at need. NULL when out of memory. */
-static Proposal *add_proposal(Proposals *p, PolicyKey key, const char *value, Width width, const char *reason)
+static Proposal *add_proposal(
+                Proposals *p, PolicyKey key, const char *value, Width width, const char *reason)
 {
         Proposal *items, *q = find_proposal(p, key, value);
 
@@ -220,8 +229,8 @@ static bool names_host(const Policy *policy, const char *text)
         if (!policy || allow_rule_parse(text, &wanted, &offset, NULL) < 0)
                 return false;
         STRV_FOREACH(i, policy_list(policy, NETWORK_ALLOW))
-                if (allow_rule_parse(*i, &rule, &offset, NULL) >= 0 && *rule.name && streq(rule.name, wanted.name) &&
-                                rule.wildcard == wanted.wildcard)
+                if (allow_rule_parse(*i, &rule, &offset, NULL) >= 0 && *rule.name &&
+                                streq(rule.name, wanted.name) && rule.wildcard == wanted.wildcard)
                         return true;
         return false;
 }
@@ -264,7 +273,8 @@ static int propose_syscalls(Proposals *p, const Learn *l)
                         char *s;
 
                         p->n_left_out++;
-                        if (asprintf(&s, "%s(): it opens a way around the sandbox", name) < 0 || strv_push(&p->left_out, s) < 0)
+                        if (asprintf(&s, "%s(): it opens a way around the sandbox", name) < 0 ||
+                                        strv_push(&p->left_out, s) < 0)
                                 return -ENOMEM;
                         continue;
                 }
@@ -283,7 +293,8 @@ static int propose_syscalls(Proposals *p, const Learn *l)
 /* Of several runs the one that wants the most decides. */
 static int propose_limit(Proposals *p, const LimitRow *row, const json_t *ended, const AdviceContext *c)
 {
-        uint64_t v = limit_suggestion(row, ended, c->policy), present = c->policy ? policy_u64(c->policy, row->key) : 0;
+        uint64_t v = limit_suggestion(row, ended, c->policy),
+                 present = c->policy ? policy_u64(c->policy, row->key) : 0;
         _cleanup_free_ char *value = NULL;
         const char *run = facts_string(ended, "AGENTBOX_RUN_ID");
         Proposal *q = NULL;
@@ -385,14 +396,17 @@ static void print_comment(const char *text, Buf *out)
 
 static void print_header(const Learn *l, const AdviceContext *c, LearnForm form, bool any, Buf *out)
 {
-        _cleanup_free_ char *digest = c->policy ? policy_digest(c->policy) : NULL, *name = message_clean(l->policy), *text = NULL;
+        _cleanup_free_ char *digest = c->policy ? policy_digest(c->policy) : NULL,
+                            *name = message_clean(l->policy), *text = NULL;
         bool changed = l->several_digests || (digest && !streq(digest, l->digest ?: ""));
 
         if (asprintf(&text,
-                            "What %zu run%s of policy %s %s refused, and the lines that would let it through. It is what the "
-                            "code tried, which need not be what the job needs: read each line. \"decide\" marks what reaches "
-                            "somebody new, opens more than was seen or gives up a check%s.%s",
-                            l->n_runs, l->n_runs == 1 ? "" : "s", name ?: "?", l->n_runs == 1 ? "was" : "were",
+                            "What %zu run%s of policy %s %s refused, and the lines that would let it "
+                            "through. It is what the code tried, which need not be what the job needs: read "
+                            "each line. \"decide\" marks what reaches somebody new, opens more than was seen "
+                            "or gives up a check%s.%s",
+                            l->n_runs, l->n_runs == 1 ? "" : "s", name ?: "?",
+                            l->n_runs == 1 ? "was" : "were",
                             form == LEARN_DROP_IN ? ", and is a comment until somebody has" : "",
                             changed ? " The policy is not as it was then, or a run had --set." : "") < 0) {
                 text = NULL;
@@ -415,7 +429,8 @@ static void print_reason(const Proposal *q, Buf *out)
                 buf_printf(&b, "%llu attempt%s", (unsigned long long) q->count, q->count == 1 ? "" : "s");
         if (n_runs > 0)
                 buf_printf(&b, "%s%zu run%s", q->count > 0 ? " in " : "", n_runs, n_runs == 1 ? "" : "s");
-        buf_printf(&b, "%s%s.%s%s", q->count > 0 || n_runs > 0 ? ": " : "", q->reason, q->meaning ? " " : "", q->meaning ?: "");
+        buf_printf(&b, "%s%s.%s%s", q->count > 0 || n_runs > 0 ? ": " : "", q->reason, q->meaning ? " " : "",
+                        q->meaning ?: "");
         text = buf_take_string(&b);
         if (!text)
                 out->error = -ENOMEM;
@@ -437,7 +452,8 @@ static void print_lines(const Proposal *q, const Policy *policy, LearnForm form,
                 buf_printf(out, "%s-%s=%s%s\n", output_colour(COLOUR_RED), k->name, present ?: "?",
                                 output_colour_end(COLOUR_RED));
         }
-        buf_printf(out, "%s+%s=%s%s\n", output_colour(COLOUR_GREEN), k->name, q->value, output_colour_end(COLOUR_GREEN));
+        buf_printf(out, "%s+%s=%s%s\n", output_colour(COLOUR_GREEN), k->name, q->value,
+                        output_colour_end(COLOUR_GREEN));
 }
 
 static void print_left_out(const Proposals *p, Buf *out)

@@ -12,7 +12,8 @@ static const void *address_of(const struct sockaddr *a)
                 return NULL;
         if (a->sa_family == AF_INET)
                 return &((const struct sockaddr_in *) (const void *) a)->sin_addr;
-        return a->sa_family == AF_INET6 ? &((const struct sockaddr_in6 *) (const void *) a)->sin6_addr : NULL;
+        return a->sa_family == AF_INET6 ? &((const struct sockaddr_in6 *) (const void *) a)->sin6_addr
+                                        : NULL;
 }
 
 int own_addresses(char ***ret)

@@ -69,12 +69,18 @@ static const struct {
         Tool tool;
         const char *pattern, *begin;
 } builtins[] = {
-        { TOOL_PIP, "usr/lib/python3/dist-packages/pip/_internal/models/index.py", "\nPyPI = PackageIndex(" },
-        { TOOL_PIP, "usr/lib/python3*/site-packages/pip/_internal/models/index.py", "\nPyPI = PackageIndex(" },
-        { TOOL_PIP, "usr/local/lib/python3*/*-packages/pip/_internal/models/index.py", "\nPyPI = PackageIndex(" },
-        { TOOL_NPM, "usr/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js", "'registry', {" },
-        { TOOL_NPM, "usr/local/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js",
-          "'registry', {" },
+        { TOOL_PIP, "usr/lib/python3/dist-packages/pip/_internal/models/index.py",
+                        "\nPyPI = PackageIndex(" },
+        { TOOL_PIP, "usr/lib/python3*/site-packages/pip/_internal/models/index.py",
+                        "\nPyPI = PackageIndex(" },
+        { TOOL_PIP, "usr/local/lib/python3*/*-packages/pip/_internal/models/index.py",
+                        "\nPyPI = PackageIndex(" },
+        { TOOL_NPM, "usr/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/definitions.js",
+                        "'registry', {" },
+        { TOOL_NPM,
+                        "usr/local/lib/node_modules/npm/node_modules/@npmcli/config/lib/definitions/"
+                        "definitions.js",
+                        "'registry', {" },
         { TOOL_NPM, "usr/share/nodejs/@npmcli/config/lib/definitions/definitions.js", "'registry', {" },
 };
 #define FILES_HOST "file_storage_domain=\"" /* where pip's index keeps the files themselves */
@@ -207,8 +213,8 @@ int package_indexes_from_text(const char *text, const char *const *keys, char **
 }
 
 /* Calls take for each file that the pattern means; what is not there or cannot be read counts as empty. */
-static int for_each_file(const char *top, const char *pattern, int (*take)(const char *text, const void *row, Found *f),
-                const void *row, Found *f)
+static int for_each_file(const char *top, const char *pattern,
+                int (*take)(const char *text, const void *row, Found *f), const void *row, Found *f)
 {
         _cleanup_free_ char *path = NULL;
         glob_t found = {};

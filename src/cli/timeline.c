@@ -14,7 +14,8 @@
 
 /* How many different denials are held back at most before they get their lines. */
 enum { WINDOW_MAX = 512 };
-/* Columns of what stands left, and what is left for the destination before the verdict is not aligned any more. */
+/* Columns of what stands left, and what is left for the destination before the verdict is not aligned any
+ * more. */
 enum { EVENT_WIDTH = 14, RUN_WIDTH = 10, WHO_WIDTH = 10, WHAT_WIDTH = 28, WHAT_MIN = 8 };
 
 /* One line before it is put together. */
@@ -90,7 +91,8 @@ static void print_rest(const Timeline *t, const Line *l, size_t used, Buf *out)
         size_t behind = *verdict ? columns(verdict) + 2 : 0, room = columns(what);
 
         if (t->width > 0 && used + MAX2(room, (size_t) (*verdict ? WHAT_WIDTH : 0)) + behind > t->width)
-                room = t->width > used + behind + WHAT_MIN ? MIN2(room, t->width - used - behind) : MIN2(room, (size_t) WHAT_MIN);
+                room = t->width > used + behind + WHAT_MIN ? MIN2(room, t->width - used - behind)
+                                                           : MIN2(room, (size_t) WHAT_MIN);
         else if (*verdict)
                 room = MAX2(room, (size_t) WHAT_WIDTH);
         put(out, what, room);
@@ -98,7 +100,9 @@ static void print_rest(const Timeline *t, const Line *l, size_t used, Buf *out)
                 return;
         used += room + 2;
         buf_printf(out, "  %s", output_colour(l->colour));
-        put(out, verdict, t->width > used && columns(verdict) > t->width - used ? t->width - used : columns(verdict));
+        put(out, verdict,
+                        t->width > used && columns(verdict) > t->width - used ? t->width - used
+                                                                              : columns(verdict));
         buf_printf(out, "%s", output_colour_end(l->colour));
 }
 
@@ -195,7 +199,8 @@ static void say_end(const json_t *record, Buf *b)
 static char *end_of(const json_t *record)
 {
         uint64_t wall = number(record, "AGENTBOX_WALL_USEC"), peak = number(record, "AGENTBOX_MEMORY_PEAK"),
-                 sent = number(record, "AGENTBOX_EGRESS_BYTES"), denied = number(record, "AGENTBOX_EGRESS_DENIED");
+                 sent = number(record, "AGENTBOX_EGRESS_BYTES"),
+                 denied = number(record, "AGENTBOX_EGRESS_DENIED");
         _cleanup_free_ char *time = wall == UINT64_MAX ? NULL : output_duration(wall),
                             *memory = peak == UINT64_MAX ? NULL : output_size(peak),
                             *out = sent == UINT64_MAX || sent == 0 ? NULL : output_size(sent);
@@ -219,12 +224,14 @@ static char *traffic_of(const json_t *record)
         const char *reason = field(record, "AGENTBOX_REASON");
         _cleanup_free_ char *sent = size_or_unknown(number(record, "AGENTBOX_BYTES_SENT")),
                             *received = size_or_unknown(number(record, "AGENTBOX_BYTES_RECEIVED")),
-                            *time = usec == UINT64_MAX ? strdup("?") : output_duration(usec), *shown = clean(reason);
+                            *time = usec == UINT64_MAX ? strdup("?") : output_duration(usec),
+                            *shown = clean(reason);
         char *s;
 
         if (!sent || !received || !time || !shown)
                 return NULL;
-        return asprintf(&s, "%s out, %s in, %s%s%s", sent, received, time, *shown && !streq(shown, "closed") ? ", " : "",
+        return asprintf(&s, "%s out, %s in, %s%s%s", sent, received, time,
+                               *shown && !streq(shown, "closed") ? ", " : "",
                                streq(shown, "closed") ? "" : shown) < 0
                                ? NULL
                                : s;
@@ -238,7 +245,8 @@ static char *with_proto(char *destination, const char *proto)
 
         if (!d || !shown)
                 return NULL;
-        return asprintf(&s, "%s%s%s%s", *d ? d : "not recorded one by one", *shown ? " (" : "", shown, *shown ? ")" : "") < 0
+        return asprintf(&s, "%s%s%s%s", *d ? d : "not recorded one by one", *shown ? " (" : "", shown,
+                               *shown ? ")" : "") < 0
                                ? NULL
                                : s;
 }
@@ -373,7 +381,9 @@ static int fill_line(const json_t *record, const char *event, Line *l)
         uint64_t usec = number(record, "__REALTIME_TIMESTAMP");
         int r;
 
-        *l = (Line){ .usec = usec == UINT64_MAX ? 0 : usec, .run = field(record, "AGENTBOX_RUN_ID"), .event = event,
+        *l = (Line){ .usec = usec == UINT64_MAX ? 0 : usec,
+                .run = field(record, "AGENTBOX_RUN_ID"),
+                .event = event,
                 .colour = colour_of(record, event) };
         for (size_t i = 0; i < ELEMENTSOF(tellers); i++) {
                 if (!streq(tellers[i].event, event))

@@ -7,13 +7,14 @@
 #include "base/buf.h"
 #include "cli/egress-denials.h"
 
-/* Audit records as a timeline for people, a line each: time, run (where there are several), event, who, what, verdict.
- * Equal denials become one line with their count, until something else happens; names that were looked up by the dozen
- * below one domain do too. Days have a line of their own. */
+/* Audit records as a timeline for people, a line each: time, run (where there are several), event, who,
+ * what, verdict. Equal denials become one line with their count, until something else happens; names that
+ * were looked up by the dozen below one domain do too. Days have a line of their own. */
 typedef struct Timeline {
-        bool all_runs;        /* records of more than one run: each line names its own */
-        size_t width;         /* of the terminal, in which every line has to fit; 0: lines are as long as they need to be */
-        char day[16];         /* of the last line */
+        bool all_runs; /* records of more than one run: each line names its own */
+        size_t width;  /* of the terminal, in which every line has to fit; 0: lines are as long as they need
+                          to be */
+        char day[16];  /* of the last line */
         EgressDenials window; /* denials that have no line yet */
 } Timeline;
 

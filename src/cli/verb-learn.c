@@ -51,12 +51,12 @@ int policy_learn(char *const *runs, bool drop_in)
                         return message_failure(e, r);
         }
         if (policy_load(l.policy, NULL, NULL, &policy, &e) < 0)
-                message("policy %s cannot be read as it is now, so lines that it has are proposed again: %s", l.policy,
-                                error_message(e, -EINVAL));
+                message("policy %s cannot be read as it is now, so lines that it has are proposed again: %s",
+                                l.policy, error_message(e, -EINVAL));
         r = own_addresses(&own);
         if (r >= 0)
-                r = learn_print(&l, &(AdviceContext){ .policy = policy, .own = own }, drop_in ? LEARN_DROP_IN : LEARN_DIFF,
-                                &text);
+                r = learn_print(&l, &(AdviceContext){ .policy = policy, .own = own },
+                                drop_in ? LEARN_DROP_IN : LEARN_DIFF, &text);
         if (r < 0)
                 return message_failure(NULL, r);
         fwrite(text.data, 1, text.size, stdout);

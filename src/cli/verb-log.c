@@ -34,8 +34,8 @@ static const Usage log_usage = {
         .synopsis = "[RUN] [-f] [--denied] [--since TIME] [--json]",
         .description = "Shows the audit records of a run, or of all, oldest first: time, event, who, what, "
                        "verdict. Equal denials\n"
-                       "in a row are one line with their count; --json has each record. Only records that the "
-                       "broker and the\nwardens wrote themselves are shown, whatever else is in the journal.",
+                       "in a row are one line with their count; --json has each record. Only records that "
+                       "the broker and the\nwardens wrote themselves are shown, whatever else is in the journal.",
         .options = log_options,
         .n_options = ELEMENTSOF(log_options),
         .min = 0,

@@ -8,7 +8,14 @@
 #include "cli/output.h"
 #include "cli/why-egress.h"
 
-enum { SHOWN_MAX = 20, DESTINATIONS_SHOWN = 4, COLUMNS = 80, DESTINATION_INDENT = 2, FACT_INDENT = 4, LINE_INDENT = 6 };
+enum {
+        SHOWN_MAX = 20,
+        DESTINATIONS_SHOWN = 4,
+        COLUMNS = 80,
+        DESTINATION_INDENT = 2,
+        FACT_INDENT = 4,
+        LINE_INDENT = 6
+};
 
 /* A group with its advice, and where others have the same line: those behind it. */
 typedef struct Item {
@@ -44,8 +51,8 @@ static int compare_heads(const void *x, const void *y)
         return a->last > b->last ? -1 : a->last < b->last;
 }
 
-/* A name that was looked up and then asked for at another one's address needs one line, not two; and of what nothing can
- * allow, the same is said once. */
+/* A name that was looked up and then asked for at another one's address needs one line, not two; and of what
+ * nothing can allow, the same is said once. */
 static bool belongs_to(const Item *item, const Item *head)
 {
         const Advice *a = &item->advice, *b = &head->advice;
@@ -65,7 +72,8 @@ static Item *find_head(const Items *l, const Item *item)
 
 static int items_make(const EgressDenials *d, const AdviceContext *c, Items *ret)
 {
-        _cleanup_(items_done) Items l = { .items = calloc(d->n + 1, sizeof(Item)), .heads = calloc(d->n + 1, sizeof(Item *)) };
+        _cleanup_(items_done) Items l = { .items = calloc(d->n + 1, sizeof(Item)),
+                .heads = calloc(d->n + 1, sizeof(Item *)) };
 
         if (!l.items || !l.heads)
                 return -ENOMEM;
@@ -170,7 +178,9 @@ static void print_head(const Item *head, Buf *out)
         if (head->advice.line)
                 buf_printf(out, "%*s%s\n", LINE_INDENT, "", head->advice.line);
         if (head->advice.allowed_now)
-                output_wrap(out, "The policy has this line, or a wider one, by now: the run had a stricter list, or an older one.",
+                output_wrap(out,
+                                "The policy has this line, or a wider one, by now: the run had a stricter "
+                                "list, or an older one.",
                                 FACT_INDENT, COLUMNS);
         else
                 output_wrap(out, head->advice.meaning, FACT_INDENT, COLUMNS);
@@ -181,8 +191,9 @@ static void print_intro(const EgressDenials *d, Buf *out)
         char text[300];
 
         snprintf(text, sizeof(text),
-                        "Refused of the network: %llu attempt%s, the likeliest cause first. Each line belongs into "
-                        "[Network] of the policy and is the smallest that would have allowed what stands above it.",
+                        "Refused of the network: %llu attempt%s, the likeliest cause first. Each line "
+                        "belongs into [Network] of the policy and is the smallest that would have allowed what stands "
+                        "above it.",
                         (unsigned long long) d->count, d->count == 1 ? "" : "s");
         output_wrap(out, text, 0, COLUMNS);
 }

@@ -183,7 +183,8 @@ static bool is_denial(const json_t *record)
         return event && audit_event_denies(event) && !startswith(event, "run-");
 }
 
-/* Groups equal denials, in the order of their first appearance. What goes beyond the bound is in "agentbox log". */
+/* Groups equal denials, in the order of their first appearance. What goes beyond the bound is in "agentbox
+ * log". */
 static int take_denial(Why *w, json_t *record)
 {
         _cleanup_free_ char *key = denial_key(record);
@@ -200,7 +201,8 @@ static int take_denial(Why *w, json_t *record)
                 if (json_object_set_new(w->denials, key, group) < 0)
                         return -ENOMEM;
         }
-        if (__builtin_add_overflow((uint64_t) json_integer_value(json_object_get(group, "count")), n, &total) ||
+        if (__builtin_add_overflow(
+                            (uint64_t) json_integer_value(json_object_get(group, "count")), n, &total) ||
                         total > INT64_MAX)
                 total = INT64_MAX;
         return json_object_set_new(group, "count", json_integer((json_int_t) total)) < 0 ? -ENOMEM : 0;
@@ -271,18 +273,21 @@ static bool explain_not_started(const Why *w, Buf *out)
         return w->unverified || w->refused;
 }
 
-/* Where no warden is, nothing of the network is on record; a program that fails for want of it leaves no other trace. */
+/* Where no warden is, nothing of the network is on record; a program that fails for want of it leaves no
+ * other trace. */
 static void explain_no_warden(const Why *w, const Policy *policy, Buf *out)
 {
         static const char *const texts[] = {
                 [EGRESS_OPEN] = "It had the host's network, less the metadata services (Egress=open)",
-                [EGRESS_ADDRESSES] = "It had the host's network, to the addresses of Allow= (Egress=addresses)",
+                [EGRESS_ADDRESSES] =
+                                "It had the host's network, to the addresses of Allow= (Egress=addresses)",
                 [EGRESS_FILTERED] = NULL,
                 [EGRESS_NONE] = "It had no network but its own loopback (Egress=none)",
         };
         uint64_t egress = policy ? policy_u64(policy, NETWORK_EGRESS) : EGRESS_FILTERED;
 
-        if (w->ended && egress < ELEMENTSOF(texts) && texts[egress] && number(w->ended, "AGENTBOX_EXIT_CODE") != 0)
+        if (w->ended && egress < ELEMENTSOF(texts) && texts[egress] &&
+                        number(w->ended, "AGENTBOX_EXIT_CODE") != 0)
                 buf_printf(out, "%s; what it tried to reach is not on record.\n", texts[egress]);
 }
 

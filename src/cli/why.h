@@ -6,9 +6,9 @@
 #include "base/buf.h"
 #include "cli/egress-advice.h"
 
-/* From the audit records of one run to a text for people: what ended it, what was denied, and the smallest policy lines
- * that would allow it. Nothing is guessed from the program's own output. Pure. Of however many records, what is kept is
- * bounded. */
+/* From the audit records of one run to a text for people: what ended it, what was denied, and the smallest
+ * policy lines that would allow it. Nothing is guessed from the program's own output. Pure. Of however many
+ * records, what is kept is bounded. */
 typedef struct Why {
         json_t *first, *ended, *unverified, *refused; /* records; NULL: there was none */
         json_t *denials; /* other than the network's: key → { "record": …, "count": n } */

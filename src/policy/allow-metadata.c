@@ -73,13 +73,15 @@ enum {
         EMBEDDING_INTERFACE = 1 << 2, /* the last 64 bits alone decide */
 };
 
-/* Where IPv6 addresses carry an IPv4 one, which a translator or a tunnel of the host's network would take out. */
+/* Where IPv6 addresses carry an IPv4 one, which a translator or a tunnel of the host's network would take
+ * out. */
 typedef struct Embedding {
         const char *prefix;
         unsigned at; /* the first of its 32 bits, counted from the left */
         unsigned flags;
 } Embedding;
 
+/* clang-format off */
 static const Embedding embeddings[] = {
         { "::/96", 96, 0 },                        /* IPv4-compatible */
         { "::ffff:0:0/96", 96, 0 },                /* IPv4-mapped */
@@ -97,6 +99,7 @@ static const Embedding embeddings[] = {
         { "::200:5efe:0:0/96", 96, EMBEDDING_INTERFACE },
         { "::300:5efe:0:0/96", 96, EMBEDDING_INTERFACE },
 };
+/* clang-format on */
 
 #define LOW_BITS(n) (~(PrefixBits) 0 >> (128 - (n)))
 

@@ -8,13 +8,15 @@
 #include "base/error.h"
 #include "policy/prefix-set.h"
 
+/* clang-format off */
 /* One destination of [Network] Allow=. The text forms:
- *   tls NAME[:PORT] [ech=allow] [private=allow]      the ClientHello must name NAME; port 443 where none is
- * given http NAME[:PORT] [private=allow]                 every request's Host must be NAME; port 80 where
- * none is given tcp NAME:PORT [private=allow] [peer-first]       bytes as they come, to the addresses of
- * NAME tcp ADDRESS[/LEN]:PORT [peer-first]              IPv6 in brackets: [2001:db8::]/32:443 ADDRESS[/LEN]
- * Egress=addresses only
+ *   tls NAME[:PORT] [ech=allow] [private=allow]      the ClientHello must name NAME; port 443 where none is given
+ *   http NAME[:PORT] [private=allow]                 every request's Host must be NAME; port 80 where none is given
+ *   tcp NAME:PORT [private=allow] [peer-first]       bytes as they come, to the addresses of NAME
+ *   tcp ADDRESS[/LEN]:PORT [peer-first]              IPv6 in brackets: [2001:db8::]/32:443
+ *   ADDRESS[/LEN]                                    Egress=addresses only
  *   @SET                                             stands for the rules of a file; see policy-load.c */
+/* clang-format on */
 
 typedef enum AllowKind {
         ALLOW_TLS,

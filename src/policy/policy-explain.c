@@ -122,7 +122,8 @@ static int add_property(
 static int add_properties(const Policy *p, PolicyKey key, const UnitProps *props, char ***l)
 {
         /* The same property says "loopback alone" where there is no network, whatever the rules. */
-        if (!policy_is_set(p, key) || (key == NETWORK_ALLOW && policy_u64(p, NETWORK_EGRESS) != EGRESS_ADDRESSES))
+        if (!policy_is_set(p, key) ||
+                        (key == NETWORK_ALLOW && policy_u64(p, NETWORK_EGRESS) != EGRESS_ADDRESSES))
                 return 0;
         for (size_t i = 0; i < n_unit_prop_rows; i++) {
                 int r = unit_prop_rows[i].keys & UNIT_PROP_KEY(key)
@@ -165,7 +166,8 @@ static int add_rules(const Policy *p, char ***l)
                 if (!rule_checks[rule.kind]) /* a set that is missing */
                         n = asprintf(&s, "warden rule %s: not known here", *i);
                 else
-                        n = asprintf(&s, "warden rule %s: %s; %s", *i, rule_checks[rule.kind], rule_reach(&rule));
+                        n = asprintf(&s, "warden rule %s: %s; %s", *i, rule_checks[rule.kind],
+                                        rule_reach(&rule));
                 if (n < 0 || strv_push(l, s) < 0)
                         return -ENOMEM;
         }
@@ -185,8 +187,8 @@ static const Enforcer enforcers[] = {
         { POLICY_BY_WARDEN, "Audit", "the run's warden, when it writes the journal" },
         { POLICY_BY_BROKER, "Policy", "agentboxd" },
         { POLICY_BY_BROKER, "Network",
-                        "network namespace made by agentboxd, in which every connection ends at the run's warden; verified as wall, "
-                        "warden, egress-record" },
+                        "network namespace made by agentboxd, in which every connection ends at the run's "
+                        "warden; verified as wall, warden, egress-record" },
         { POLICY_BY_BROKER, "Audit", "agentboxd, when it writes the journal" },
         { POLICY_BY_BROKER, "Access", "agentboxd, before anything starts" },
         { POLICY_BY_BROKER, "Limits", "agentboxd, which ends the run" },
@@ -207,7 +209,8 @@ static int add_warden(const Policy *p, PolicyKey key, char ***l)
         if (key == NETWORK_ALLOW)
                 return add_rules(p, l);
         if (key == NETWORK_EGRESS_BYTES)
-                return strv_extend(l, "the run's warden, which counts what goes out and closes the connections");
+                return strv_extend(l,
+                                "the run's warden, which counts what goes out and closes the connections");
         if (key == NETWORK_CONNECTIONS)
                 return strv_extend(l, "the run's warden, which refuses further ones");
         return 0;
@@ -247,8 +250,8 @@ static int add_nothing(const Policy *p, PolicyKey key, char ***l)
         }
         if (k->by & POLICY_BY_WARDEN && policy_is_set(p, key) && !is_filtered(p))
                 return strv_extend(l, policy_u64(p, NETWORK_EGRESS) == EGRESS_NONE
-                                                ? "nothing is needed: there is no network"
-                                                : "nothing: the host's network has no warden");
+                                                      ? "nothing is needed: there is no network"
+                                                      : "nothing: the host's network has no warden");
         return 0;
 }
 

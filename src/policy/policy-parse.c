@@ -194,7 +194,8 @@ static void check_rules(const Policy *p, PolicyProblems *problems)
         }
 }
 
-/* What the warden counts, where there is none. Egress=none is no place to count, but keeps every such promise. */
+/* What the warden counts, where there is none. Egress=none is no place to count, but keeps every such
+ * promise. */
 static void check_counted(const Policy *p, PolicyProblems *problems)
 {
         static const PolicyKey keys[] = { NETWORK_EGRESS_BYTES, NETWORK_CONNECTIONS };
@@ -203,10 +204,12 @@ static void check_counted(const Policy *p, PolicyProblems *problems)
         for (size_t i = 0; i < ELEMENTSOF(keys); i++) {
                 const PolicyValue *v = p->values + keys[i];
 
-                if (egress == EGRESS_FILTERED || egress == EGRESS_NONE || policy_value_is_default(v, keys[i]))
+                if (egress == EGRESS_FILTERED || egress == EGRESS_NONE ||
+                                policy_value_is_default(v, keys[i]))
                         continue;
                 policy_problem(problems, v->source.file, v->source.line, 1,
-                                "%s= cannot be enforced with Egress=%s: only the warden of Egress=filtered counts",
+                                "%s= cannot be enforced with Egress=%s: only the warden of Egress=filtered "
+                                "counts",
                                 policy_keys[keys[i]].name, policy_keys[NETWORK_EGRESS].names[egress]);
         }
 }
