@@ -104,6 +104,9 @@ static void test_all_runs(void **state)
         take(&t, &out, "egress-denied", 1, TO("evil.example", "dns", "53", "no-rule"));
         take(&t, &out, "egress-denied", 1, TO("evil.example", "dns", "53", "no-rule") ",\"AGENTBOX_RUN_ID\":\"other\"");
         take(&t, &out, "copy-refused", 2, "\"MESSAGE\":\"Run 4f7k2m9qxa: a socket\"");
+        take(&t, &out, "copy-in", 2, "\"AGENTBOX_FILES\":\"1\",\"AGENTBOX_BYTES\":\"2048\"");
+        take(&t, &out, "copy-out", 2, "\"MESSAGE\":\"Run 4f7k2m9qxa: copied\"");
+        take(&t, &out, "copy-refused", 2, "\"AGENTBOX_REASON\":\"a fifo\"");
         take(&t, &out, "run-ended", 2, "\"AGENTBOX_REASON\":\"signal\",\"AGENTBOX_SIGNAL\":\"9\"");
         take(&t, &out, "of-a-later-version", 2, "\"MESSAGE\":\"Run other: x\"");
         check(&t, &out,
@@ -113,6 +116,9 @@ static void test_all_runs(void **state)
                         "12:00:01  4f7k2m9qxa  egress-denied               evil.example (dns)            no-rule\n"
                         "12:00:01  other       egress-denied               evil.example (dns)            no-rule\n"
                         "12:00:02  4f7k2m9qxa  copy-refused                a socket\n"
+                        "12:00:02  4f7k2m9qxa  copy-in                     1 file, 2.0K\n"
+                        "12:00:02  4f7k2m9qxa  copy-out                    copied\n"
+                        "12:00:02  4f7k2m9qxa  copy-refused                a fifo\n"
                         "12:00:02  4f7k2m9qxa  run-ended                   signal 9\n"
                         "12:00:02  4f7k2m9qxa  of-a-later-ve…              Run other: x\n");
 }

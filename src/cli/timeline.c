@@ -324,6 +324,20 @@ static char *promises_of(const json_t *record)
         return asprintf(&s, "%zu promises hold", n) < 0 ? NULL : s;
 }
 
+static char *copied_of(const json_t *record)
+{
+        uint64_t files = number(record, "AGENTBOX_FILES"), bytes = number(record, "AGENTBOX_BYTES");
+        _cleanup_free_ char *size = output_size(bytes);
+        char *s;
+
+        if (files == UINT64_MAX || bytes == UINT64_MAX)
+                return message_of(record);
+        return !size || asprintf(&s, "%llu file%s, %s", (unsigned long long) files, files == 1 ? "" : "s",
+                                        size) < 0
+                               ? NULL
+                               : s;
+}
+
 static char *comm_of(const json_t *record)
 {
         return clean(field(record, "AGENTBOX_COMM"));
@@ -355,6 +369,9 @@ static const struct {
         { "egress-allowed", comm_of, destination_of, allowed },
         { "egress-closed", comm_of, destination_of, traffic_of },
         { "syscall-denied", comm_of, system_call_of, calls_denied },
+        { "copy-in", NULL, copied_of, NULL },
+        { "copy-out", NULL, copied_of, NULL },
+        { "copy-refused", NULL, refusal_of, NULL },
 };
 
 static Colour colour_of(const json_t *record, const char *event)
