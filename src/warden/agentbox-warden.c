@@ -23,6 +23,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
@@ -266,6 +267,7 @@ static int stage_resolver(Warden *w)
 static int open_sources(Warden *w)
 {
         static const WardenFd listeners[] = { WARDEN_FD_TCP4, WARDEN_FD_TCP6 }, dns[] = { WARDEN_FD_DNS4, WARDEN_FD_DNS6 };
+        const int one = 1;
         int r = 0;
 
         w->event_source.ready = events_ready;
@@ -275,8 +277,11 @@ static int open_sources(Warden *w)
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(listeners); i++) {
                 w->listeners[i].ready = accept_ready;
                 w->dns[i].ready = dns_udp_ready;
-                if (w->fds[listeners[i]] >= 0)
+                if (w->fds[listeners[i]] >= 0) {
+                        /* What is accepted inherits it. */
+                        (void) setsockopt(w->fds[listeners[i]], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
                         r = warden_watch(w, w->fds[listeners[i]], EPOLLIN, w->listeners + i);
+                }
                 if (r >= 0 && w->fds[dns[i]] >= 0)
                         r = warden_watch(w, w->fds[dns[i]], EPOLLIN, w->dns + i);
         }
@@ -310,6 +315,13 @@ static void set_watchdog(Warden *w)
                 return;
         if (pid && (parse_u64(pid, &(uint64_t){ 0 }) < 0 || strtol(pid, NULL, 10) != getpid()))
                 return;
+        if (v > EGRESS_WATCHDOG_USEC) {
+                char message[40];
+
+                v = EGRESS_WATCHDOG_USEC;
+                snprintf(message, sizeof(message), "WATCHDOG_USEC=%llu", (unsigned long long) v);
+                (void) send(w->fds[WARDEN_FD_NOTIFY], message, strlen(message), MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
         w->timers.lengths[TIMER_WATCHDOG] = v / 3;
         w->watchdog.expired = watchdog_expired;
         watchdog_expired(w, &w->watchdog);

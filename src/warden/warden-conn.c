@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -353,7 +352,6 @@ void conn_allow(Warden *w, Conn *c)
 
 Conn *conn_new(Warden *w, int client_fd)
 {
-        const int one = 1;
         Conn *c = calloc(1, sizeof(*c));
 
         if (!c)
@@ -367,7 +365,6 @@ Conn *conn_new(Warden *w, int client_fd)
                 free(c);
                 return NULL;
         }
-        (void) setsockopt(client_fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         list_append(&w->conns, c);
         w->n_conns++;
         return c;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <linux/sock_diag.h>
-#include <netinet/tcp.h>
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -289,7 +289,6 @@ static void dns_late(void *userdata, Timer *t)
 void dns_tcp_accept(Warden *w, int fd, const EgressAddress *server, const Who *who)
 {
         const Attempt a = { .proto = PROTO_DNS, .address = *server, .port = 53, .who = *who };
-        const int one = 1;
         DnsConn *c = w->n_dns_conns < DNS_CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
 
         if (!c || warden_watch(w, fd, EPOLLIN, &c->source) < 0) {
@@ -298,7 +297,6 @@ void dns_tcp_accept(Warden *w, int fd, const EgressAddress *server, const Who *w
                 socket_reset(fd);
                 return;
         }
-        (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         c->w = w;
         c->fd = fd;
         c->server = *server;

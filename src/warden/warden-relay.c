@@ -215,7 +215,8 @@ static Pump pump(Pipe *p)
                 if (p->from->eof && p->to == &p->c->client && p->c->refused != EGRESS_OK)
                         return PUMP_DONE;
                 if (p->from->eof || (p->from == &p->c->client && p->c->refused != EGRESS_OK)) {
-                        if (shutdown(p->to->fd, SHUT_WR) < 0)
+                        /* Where it is the last direction, closing says it. */
+                        if (!p->from->shut && shutdown(p->to->fd, SHUT_WR) < 0)
                                 return PUMP_RESET;
                         flow_done(p->w, p->flow);
                         p->to->shut = true;
@@ -250,15 +251,18 @@ static Pump pump_direction(Warden *w, Conn *c, bool sent)
         return pump(&p);
 }
 
-/* A head that has begun must end in time; else the connection may be idle for long, but not half of one. */
+/* A head that has begun must end in time (or another line that frames: a chunk's size); else the connection may be idle
+ * for long, but not half of one. Where something good waits before it, it is the server that takes its time; and once
+ * something was passed on, it is another head. */
 static void set_timer(Warden *w, Conn *c, bool moved)
 {
-        bool in_head = c->sent.n_held > c->sent.n_good;
+        bool in_head = c->sent.n_held > 0 && c->sent.n_good == 0;
 
-        if (in_head && c->in_head)
+        if (in_head && c->in_head && c->sent.bytes == c->head_at)
                 return;
-        if (in_head != c->in_head || (moved && w->now - c->moved >= USEC_PER_SEC)) {
+        if (in_head || in_head != c->in_head || (moved && w->now - c->moved >= USEC_PER_SEC)) {
                 c->in_head = in_head;
+                c->head_at = c->sent.bytes;
                 c->moved = w->now;
                 timer_set(&w->timers, &c->timer,
                                 in_head ? TIMER_HEAD
