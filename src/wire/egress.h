@@ -105,6 +105,10 @@ typedef enum WardenFd {
 } WardenFd;
 #define WARDEN_FDS_WITHOUT_IPV6 ((size_t) WARDEN_FD_TCP6)
 
+/* Until it is told what to do the warden cannot answer PID 1's watchdog, whose time is longer then than any start takes.
+ * From there on it is this, which the warden tells PID 1 (WATCHDOG_USEC=). */
+#define EGRESS_WATCHDOG_USEC UINT64_C(10000000)
+
 /* ---- warden → broker */
 
 /* Loopback, but no address where a host's resolver or proxy would be: those the unit may be allowed to reach. */
