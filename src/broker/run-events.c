@@ -239,7 +239,7 @@ static void on_job_removed(void *userdata, const char *unit, const char *result)
         if (unit_status_is_over(&r->status))
                 on_over(r);
         else if (r->phase == RUN_STARTING && (streq(result, "canceled") || streq(result, "dependency")) &&
-                        run_warden_suspect(r))
+                        run_warden_suspect(r, result))
                 return;
         else if (r->phase == RUN_STARTING && !streq(result, "done"))
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED,

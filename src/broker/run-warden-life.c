@@ -127,8 +127,10 @@ static int on_checked(sd_bus_message *m, void *userdata, sd_bus_error *ret_error
         if (!sd_bus_message_is_method_error(m, NULL) && unit_status_read_reply(&w->status, m) >= 0 &&
                         on_status(r))
                 return 0;
-        if (w->is_suspect && r->phase == RUN_STARTING)
-                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "PID 1 did not start the run's unit");
+        if (*w->suspicion && r->phase == RUN_STARTING)
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "PID 1's start of the run's unit ended with \"%s\", and its warden's unit is %s",
+                                w->suspicion, w->status.active_state ?: "not known");
         return 0;
 }
 
@@ -143,13 +145,14 @@ void run_warden_on_removed(Run *r)
                 on_over(r);
 }
 
-bool run_warden_suspect(Run *r)
+bool run_warden_suspect(Run *r, const char *result)
 {
         RunWarden *w = r->warden;
 
         if (!w || w->is_over)
                 return false;
-        w->was_up = w->is_suspect = true;
+        w->was_up = true;
+        snprintf(w->suspicion, sizeof(w->suspicion), "%s", result);
         return w->check_slot ||
                broker_unit_get_all(r->manager->pid1.bus, w->unit, on_checked, r, &w->check_slot) >= 0;
 }

@@ -48,7 +48,7 @@ typedef struct RunWarden {
 
         UnitStatus status;
         bool was_up, is_over, is_ending;
-        bool is_suspect; /* the run's unit was not started, and PID 1 is asked whether this is why */
+        char suspicion[16]; /* how the start of the run's unit ended, while PID 1 is asked whether this is why; "" else */
         sd_event_source *deadline; /* of its end */
         unsigned n_deadlines;
 } RunWarden;
@@ -89,7 +89,7 @@ void run_warden_on_job_removed(Run *r, const char *result);
 void run_warden_on_removed(Run *r);
 /* The run's unit was not started, since something that it needs was not. true: PID 1 is asked whether that
  * is the warden, and the run is refused with what it answers. */
-bool run_warden_suspect(Run *r);
+bool run_warden_suspect(Run *r, const char *result);
 /* The connection to PID 1 is back. r may be gone afterwards. */
 void run_warden_catch_up(Run *r);
 

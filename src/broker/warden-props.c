@@ -10,7 +10,9 @@
         (UINT64_C(256) << 20) /* buffers of Connections= and the resolver; a flood ends the run, not the \
                                  host */
 #define TASKS_MAX 16u
-#define WATCHDOG_USEC UINT64_C(10000000)
+/* Longer than a start may take (broker-run.c): it cannot answer before it is told what to do, and then asks for less
+ * (EGRESS_WATCHDOG_USEC). */
+#define WATCHDOG_USEC UINT64_C(90000000)
 #define TIMEOUT_STOP_USEC UINT64_C(3000000) /* to put on record what it has counted */
 #define OPEN_FILES_MAX UINT64_C(16384)
 #define OPEN_FILES_EXTRA 64u
