@@ -368,6 +368,45 @@ static void test_slow(void **state)
         box_done(&b);
 }
 
+/* An upload in many small chunks to a server that takes its time: where the warden's buffer happens to end within a line
+ * that frames, nobody inside is slow. */
+static int upload_slowly(const void *argument)
+{
+        static const char head[] = "POST / HTTP/1.1\r\nHost: " NAME_WORLD ":4003\r\nTransfer-Encoding: chunked\r\n\r\n";
+        static const char chunk[] = "0000001\r\nx\r\n";
+        char byte, chunks[1200 * (sizeof(chunk) - 1) + 1];
+        size_t at = 0;
+        int fd = connect_name(NAME_WORLD, PORT_STUCK);
+
+        for (size_t n = 0; n + 1 < sizeof(chunks); n += sizeof(chunk) - 1)
+                memcpy(chunks + n, chunk, sizeof(chunk));
+        CHECK(fd >= 0 && send(fd, head, strlen(head), 0) == (ssize_t) strlen(head));
+        CHECK(fd_set_nonblock(fd, true) == 0);
+        for (unsigned quiet = 0; quiet < 5; quiet++) {
+                for (ssize_t n; (n = send(fd, chunks + at, sizeof(chunks) - 1 - at, MSG_NOSIGNAL)) > 0; quiet = 0)
+                        at = (at + (size_t) n) % (sizeof(chunks) - 1);
+                CHECK(errno == EAGAIN);
+                poll(NULL, 0, 100);
+        }
+        poll(NULL, 0, 11000); /* longer than a head may take */
+        CHECK(recv(fd, &byte, 1, 0) < 0 && errno == EAGAIN);
+        close(fd);
+        return 0;
+}
+
+static void test_slow_server(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("http " NAME_WORLD ":4003") });
+        run_inside(f, upload_slowly, NULL);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_count(&b, "egress-allowed"), 1);
+        assert_int_equal(box_count(&b, "egress-denied"), 0);
+        box_done(&b);
+}
+
 /* ---- the end of the run */
 
 static int stay_open(const void *argument)
@@ -442,6 +481,7 @@ int main(int argc, char *argv[])
                 cmocka_unit_test_setup_teardown(test_bytes_limit, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_connections_limit, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_slow, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_slow_server, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_run_ends, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_client_gives_up, fixture_set_up, fixture_tear_down),
         };

@@ -87,6 +87,7 @@ struct Conn {
         ConnState state;
         bool queued;
         bool in_head; /* timer is that of a request head, in the middle of a connection */
+        uint64_t head_at; /* which begins behind so many bytes that were sent */
         CloseReason close_reason; /* of CONN_CLOSED */
         uint64_t started, moved; /* when it was allowed; when a byte moved last */
 
