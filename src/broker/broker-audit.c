@@ -29,6 +29,9 @@ static const struct {
         [AUDIT_RUN_STARTED] = { "run-started", AGENTBOX_MESSAGE_RUN_STARTED, LOG_INFO },
         [AUDIT_RUN_ENDED] = { "run-ended", AGENTBOX_MESSAGE_RUN_ENDED, LOG_INFO },
         [AUDIT_EGRESS_DENIED] = { "egress-denied", AGENTBOX_MESSAGE_EGRESS_DENIED, LOG_NOTICE },
+        [AUDIT_COPY_IN] = { "copy-in", AGENTBOX_MESSAGE_COPY_IN, LOG_INFO },
+        [AUDIT_COPY_OUT] = { "copy-out", AGENTBOX_MESSAGE_COPY_OUT, LOG_INFO },
+        [AUDIT_COPY_REFUSED] = { "copy-refused", AGENTBOX_MESSAGE_COPY_REFUSED, LOG_NOTICE },
         [AUDIT_JOURNAL_CHECK] = { "journal-check", AGENTBOX_MESSAGE_JOURNAL_CHECK, LOG_INFO },
 };
 
@@ -128,6 +131,10 @@ int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail
         add_field(&f, "AGENTBOX_DEST_NAME", detail->dest_name);
         if (detail->count > 0)
                 add_u64(&f, "AGENTBOX_COUNT", detail->count);
+        if (detail->has_copy) {
+                add_u64(&f, "AGENTBOX_FILES", detail->files);
+                add_u64(&f, "AGENTBOX_BYTES", detail->bytes);
+        }
         add_list(&f, "AGENTBOX_VERIFIED", detail->verified, " ");
         add_list(&f, "AGENTBOX_BROKEN", detail->broken, "\n");
         if (detail->result)

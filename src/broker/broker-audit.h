@@ -19,6 +19,9 @@ typedef enum AuditEvent {
         AUDIT_RUN_STARTED,
         AUDIT_RUN_ENDED,
         AUDIT_EGRESS_DENIED, /* what the run's warden could not write any more */
+        AUDIT_COPY_IN,
+        AUDIT_COPY_OUT,
+        AUDIT_COPY_REFUSED,
         AUDIT_JOURNAL_CHECK, /* of no run */
         _AUDIT_EVENT_MAX,
 } AuditEvent;
@@ -39,6 +42,8 @@ typedef struct AuditDetail {
         char *const *broken;     /* AGENTBOX_BROKEN, one a line */
         const char *proto, *dest_name; /* AGENTBOX_PROTO, AGENTBOX_DEST_NAME */
         uint64_t count;          /* AGENTBOX_COUNT; 0: left out */
+        bool has_copy;
+        uint64_t files, bytes; /* with has_copy: AGENTBOX_FILES, AGENTBOX_BYTES */
         const RunResult *result; /* each field of the record */
 } AuditDetail;
 

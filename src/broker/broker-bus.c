@@ -320,6 +320,33 @@ static int broker_method_report_exit(sd_bus_message *m, void *userdata, sd_bus_e
         return sd_bus_reply_method_return(m, NULL);
 }
 
+/* What became of the results where they arrived, its client alone can say. */
+static int broker_method_report_copy(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        _cleanup_(caller_done) Caller c = {};
+        _cleanup_error_ Error *e = NULL;
+        uint64_t files, bytes;
+        const char *reason;
+        Run *run;
+        int r = caller_read(m, &c, &e);
+
+        manager_touch(userdata);
+        if (r < 0)
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED, error_message(e, r));
+        r = read_run(userdata, m, &c, &run, ret_error);
+        if (r >= 0)
+                r = sd_bus_message_read(m, "tts", &files, &bytes, &reason);
+        if (r < 0)
+                return r;
+        if (!run->caller.sender || !streq(c.sender, run->caller.sender))
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED,
+                                "only the client of a run can say what became of its results");
+        if (run_copy_report(run, files, bytes, reason) < 0)
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_INVALID_REQUEST,
+                                "the run has no results that this could be about, or enough was said of them");
+        return sd_bus_reply_method_return(m, NULL);
+}
+
 static int answer_doctor(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
@@ -356,6 +383,8 @@ static const sd_bus_vtable manager_vtable[] = {
         METHOD("KillRun", AGENTBOX_KILL_SIGNATURE, P(run) P(signal) P(reason), "", , broker_method_kill_run),
         METHOD("ReportExit", AGENTBOX_REPORT_EXIT_SIGNATURE, P(run) P(code) P(status), "", ,
                         broker_method_report_exit),
+        METHOD("ReportCopy", AGENTBOX_REPORT_COPY_SIGNATURE, P(run) P(files) P(bytes) P(reason), "", ,
+                        broker_method_report_copy),
         METHOD("Doctor", "", , AGENTBOX_DOCTOR_RESULT, P(checks), broker_method_doctor),
         SD_BUS_SIGNAL_WITH_NAMES("RunEnded", AGENTBOX_RUN_ENDED_SIGNATURE, P(run) P(result), 0),
         SD_BUS_VTABLE_END,

@@ -6,7 +6,9 @@
 #include <stdio.h>
 
 #include "broker/broker-request.h"
+#include "broker/broker-stdio.h"
 #include "wire/bus-iface.h"
+#include "wire/copyout.h"
 #include "wire/runspec.h"
 
 #define NAME_LENGTH_MAX 32u
@@ -53,6 +55,9 @@ void request_done(Request *q)
                 closep(q->stdio + i);
         closep(&q->scope_channel);
         closep(&q->scope_pidfd);
+        closep(&q->copy_in);
+        closep(&q->copy_out);
+        strv_free(q->copy_paths);
         *q = REQUEST_NONE;
 }
 
@@ -175,9 +180,11 @@ static const struct {
         { "tty", OPTION_FLAG, offsetof(Request, tty) },
         { "scope-channel", OPTION_FD, offsetof(Request, scope_channel) },
         { "scope-pidfd", OPTION_FD, offsetof(Request, scope_pidfd) },
+        { "copy-in", OPTION_FD, offsetof(Request, copy_in) },
+        { "copy-out", OPTION_FD, offsetof(Request, copy_out) },
 };
 
-#define N_OPTIONS (ELEMENTSOF(options) + 1) /* "unit" */
+#define N_OPTIONS (ELEMENTSOF(options) + 2) /* "unit", "copy-out-paths" */
 
 static int read_flag(sd_bus_message *m, void *field)
 {
@@ -239,6 +246,24 @@ static int read_unit(sd_bus_message *m, Request *q, Error **reterr)
         return 0;
 }
 
+static int read_copy_paths(sd_bus_message *m, Request *q, Error **reterr)
+{
+        size_t left = COPYOUT_SPEC_SIZE_MAX / 2;
+        char **l = NULL;
+        int r = sd_bus_message_enter_container(m, 'v', "aay");
+
+        if (r >= 0)
+                r = read_byte_strings(m, "results", COPYOUT_PATHS_MAX, &left, &l, reterr);
+        if (r < 0)
+                return r;
+        strv_free(q->copy_paths);
+        q->copy_paths = l;
+        STRV_FOREACH(i, l)
+                if (!tree_path_is_valid(*i))
+                        return error_set(reterr, -EINVAL, "a result's path must lie beneath the workspace");
+        return sd_bus_message_exit_container(m);
+}
+
 static int read_option(sd_bus_message *m, const char *name, Request *q, Error **reterr)
 {
         for (size_t i = 0; i < ELEMENTSOF(options); i++) {
@@ -247,6 +272,8 @@ static int read_option(sd_bus_message *m, const char *name, Request *q, Error **
         }
         if (streq(name, "unit"))
                 return read_unit(m, q, reterr);
+        if (streq(name, "copy-out-paths"))
+                return read_copy_paths(m, q, reterr);
         return error_set(reterr, -EINVAL, "unknown option \"%.40s\"", name);
 }
 
@@ -302,6 +329,19 @@ static int read_stdio(sd_bus_message *m, Request *q, Error **reterr)
         return 0;
 }
 
+static int check_copies(const Request *q, Error **reterr)
+{
+        if ((q->copy_out >= 0) != (strv_length(q->copy_paths) > 0))
+                return error_set(reterr, -EINVAL, "results need a pipe to go to, and a pipe needs results");
+        if (q->copy_out >= 0 && q->detach)
+                return error_set(reterr, -EINVAL, "nobody waits for the results of a detached run");
+        if (q->copy_in >= 0 && pipe_check(q->copy_in, false) < 0)
+                return error_set(reterr, -EINVAL, "what is copied in comes from the read end of a pipe");
+        if (q->copy_out >= 0 && pipe_check(q->copy_out, true) < 0)
+                return error_set(reterr, -EINVAL, "results go to the write end of a pipe");
+        return 0;
+}
+
 static int check(Request *q, Error **reterr)
 {
         if (!q->argv)
@@ -332,7 +372,7 @@ static int check(Request *q, Error **reterr)
                 if (!q->term)
                         return error_set(reterr, -ENOMEM, "out of memory");
         }
-        return 0;
+        return check_copies(q, reterr);
 }
 
 int request_read(sd_bus_message *m, Request *ret, Error **reterr)

@@ -274,10 +274,21 @@ static int settle_in(Run *r, Error **reterr)
         _cleanup_close_ int workspace_fd = -1;
         int k;
 
-        if (r->scope)
-                return 0;
-        k = run_root_take_workspace(r->peer.pid, r->peer.uid, r->peer.gid, r->policy, &workspace_fd, reterr);
-        return k < 0 ? k : uts_set_hostname(r->peer.pid, SANDBOX_HOSTNAME, reterr);
+        if (r->scope) {
+                k = run_copy_wants_workspace(r) ? run_copy_open_scope_workspace(r->workspace) : 0;
+                if (k < 0)
+                        return error_set(reterr, k, "cannot open the run's workspace: %s", strerror(-k));
+                workspace_fd = run_copy_wants_workspace(r) ? k : -1;
+        } else {
+                k = run_root_take_workspace(r->peer.pid, r->peer.uid, r->peer.gid, r->policy, &workspace_fd, reterr);
+                if (k >= 0)
+                        k = uts_set_hostname(r->peer.pid, SANDBOX_HOSTNAME, reterr);
+                if (k < 0)
+                        return k;
+        }
+        if (run_copy_wants_workspace(r))
+                r->copy->workspace_fd = TAKE_FD(workspace_fd);
+        return 0;
 }
 
 static int launch(Run *r, Error **reterr)
@@ -294,6 +305,9 @@ static int launch(Run *r, Error **reterr)
                 return error_set(reterr, k, "cannot write the run's state: %s", strerror(-k));
         r->phase = RUN_LAUNCHED;
         manager_on_started(r->manager);
+        /* How long the files take is up to their sender, within the run's own time, which is PID 1's to watch. */
+        if (run_copy_in_fd(r) >= 0)
+                r->deadline = sd_event_source_disable_unref(r->deadline);
         k = run_channel_send_spec(r, reterr);
         run_mark(r, MARK_SENT);
         return k;
@@ -451,6 +465,11 @@ void run_on_failure(Run *r, const ExecFailure *f)
                 r->phase = RUN_RUNNING;
                 drop_start(r);
                 (void) run_reply_started(r);
+                return;
+        }
+        if (f->stage == EXEC_STAGE_UNPACK) {
+                shown = run_copy_on_unpack_failure(r, f->error);
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", shown ?: "cannot copy in");
                 return;
         }
         if (f->stage == EXEC_STAGE_CWD) {

@@ -35,6 +35,16 @@ static bool open_for(int fd, bool writing)
         return mode == O_RDWR || mode == (writing ? O_WRONLY : O_RDONLY);
 }
 
+/* By what the kernel knows of a pipe: no file system, which may be the caller's own, is asked. */
+int pipe_check(int fd, bool writing)
+{
+        int flags = fcntl(fd, F_GETFL);
+
+        if (fcntl(fd, F_GETPIPE_SZ) < 0 || flags < 0)
+                return -EINVAL;
+        return (flags & O_ACCMODE) == (writing ? O_WRONLY : O_RDONLY) ? 0 : -EBADF;
+}
+
 int stdio_check(const int fds[3], bool tty, dev_t forbidden_tty, Error **reterr)
 {
         dev_t terminal = 0;

@@ -6,6 +6,9 @@
 
 #include "base/error.h"
 
+/* Whether fd is the read or the write end of a pipe, and only that. -EINVAL, -EBADF. */
+int pipe_check(int fd, bool writing);
+
 /* The descriptors that a caller hands over for standard input, output and error will be the workload's:
  * nothing but a pipe, /dev/null or (tty) one pseudo-terminal is taken, so that a caller cannot hand a file,
  * a directory or a socket of the host into the sandbox. Each must be open in its direction. forbidden_tty:

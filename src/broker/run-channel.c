@@ -66,6 +66,18 @@ static int on_attestation(Run *r, const Buf *message)
         return k;
 }
 
+/* Whether it says that the files are there: once, and only where some were sent. */
+static bool take_copied(Run *r, const Buf *message)
+{
+        ExecCopied c;
+
+        if (!r->copy || !r->copy->awaits_copied || exec_copied_decode(message->data, message->size, &c) < 0)
+                return false;
+        r->copy->awaits_copied = false;
+        run_copy_on_copied(r, &c);
+        return true;
+}
+
 static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Run *r = userdata;
@@ -82,6 +94,9 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
                 r->peer = peer;
                 k = run_scope_attests(r) ? on_attestation(r, &message) : -EPERM;
         } else if (k > 0 && r->phase == RUN_LAUNCHED && peer.pid == r->peer.pid) {
+                k = take_copied(r, &message);
+                if (k > 0)
+                        return 0;
                 k = exec_failure_decode(message.data, message.size, &f);
                 if (k >= 0)
                         run_on_failure(r, &f);
@@ -121,15 +136,22 @@ int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr)
 static int on_executed(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Run *r = userdata;
-        _cleanup_buf_ Buf message = {};
-        struct ucred peer;
         ExecFailure f;
 
-        if (run_channel_receive(r->channel_fd, &message, &peer) > 0 && peer.pid == r->peer.pid &&
-                        exec_failure_decode(message.data, message.size, &f) >= 0)
+        for (;;) {
+                _cleanup_buf_ Buf message = {};
+                struct ucred peer;
+
+                if (run_channel_receive(r->channel_fd, &message, &peer) <= 0 || peer.pid != r->peer.pid)
+                        break;
+                if (take_copied(r, &message))
+                        continue;
+                if (exec_failure_decode(message.data, message.size, &f) < 0)
+                        break;
                 run_on_failure(r, &f);
-        else
-                run_on_executed(r);
+                return 0;
+        }
+        run_on_executed(r);
         return 0;
 }
 
@@ -138,23 +160,23 @@ void run_channel_settle(Run *r)
         (void) on_executed(NULL, r->executed_fd, 0, r);
 }
 
-static int send_message(int channel, const int fds[RUNSPEC_FDS])
+static int send_message(int channel, const int *fds, size_t n_fds)
 {
         union {
-                char space[CMSG_SPACE(RUNSPEC_FDS * sizeof(int))];
+                char space[CMSG_SPACE(RUNSPEC_FDS_MAX * sizeof(int))];
                 struct cmsghdr align;
         } control = {};
         struct iovec v = { .iov_base = (void *) RUNSPEC_MESSAGE, .iov_len = strlen(RUNSPEC_MESSAGE) };
         struct msghdr m = {
-                .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
+                .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(n_fds * sizeof(int))
         };
         struct cmsghdr *c = CMSG_FIRSTHDR(&m);
         ssize_t n;
 
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(RUNSPEC_FDS * sizeof(int));
-        memcpy(CMSG_DATA(c), fds, RUNSPEC_FDS * sizeof(int));
+        c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+        memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
         do
                 n = sendmsg(channel, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
         while (n < 0 && errno == EINTR);
@@ -165,6 +187,7 @@ static int send_spec(Run *r, int memfd, int executed)
 {
         int null[3] = { -1, -1, -1 }, k = 0;
         const int *stdio = r->request.stdio;
+        int copy_in = run_copy_in_fd(r);
 
         if (r->detached) {
                 k = stdio_open_null(null);
@@ -172,7 +195,10 @@ static int send_spec(Run *r, int memfd, int executed)
         }
         if (k >= 0)
                 k = send_message(r->channel_fd,
-                                (int[RUNSPEC_FDS]){ memfd, stdio[0], stdio[1], stdio[2], executed });
+                                (int[RUNSPEC_FDS_MAX]){ memfd, stdio[0], stdio[1], stdio[2], executed, copy_in },
+                                copy_in >= 0 ? RUNSPEC_FDS_MAX : RUNSPEC_FDS);
+        if (k >= 0 && copy_in >= 0)
+                run_copy_on_sent(r);
         for (int i = 0; i < 3; i++)
                 closep(null + i);
         return k;

@@ -67,8 +67,11 @@ void run_kill(Run *r, KillReason reason)
                                 r->client_gone ? "its client is gone" : "ended before it had begun");
                 return;
         }
-        if (r->phase >= RUN_ENDING)
+        if (r->phase >= RUN_ENDING) {
+                if (reason == KILL_ASKED)
+                        run_copy_abandon(r, r->client_gone ? "its client is gone" : "ended while they were copied");
                 return;
+        }
         if (r->kill_reason == KILL_NONE)
                 r->kill_reason = reason;
         end_unit(r);
@@ -321,6 +324,7 @@ static void stop_slice(Run *r)
 
 void run_end(Run *r)
 {
+        bool copied;
         int k;
 
         if (r->phase == RUN_LAUNCHED && !run_settle(r))
@@ -341,8 +345,9 @@ void run_end(Run *r)
                         return;
         }
         run_warden_end(r);
+        copied = run_copy_is_over(r);
         if (!r->slice_gone)
                 stop_slice(r);
-        else if (run_warden_is_over(r))
+        else if (run_warden_is_over(r) && copied)
                 finish(r);
 }

@@ -155,8 +155,10 @@ int run_reply_started(Run *r)
         if (k >= 0)
                 k = sd_bus_message_append(reply, "so", r->id, path);
         if (k >= 0)
-                k = sd_bus_message_append(reply, "a{sv}", 3, "policy", "s", r->policy_name, "workspace", "s",
-                                run_workspace(r), "output_limit", "t", r->output_max);
+                k = sd_bus_message_append(reply, "a{sv}", 5, "policy", "s", r->policy_name, "workspace", "s",
+                                run_workspace(r), "output_limit", "t", r->output_max, "copy_out_size", "t",
+                                policy_u64(r->policy, FILES_COPY_OUT_SIZE), "copy_out_files", "t",
+                                policy_u64(r->policy, FILES_COPY_OUT_FILES));
         if (k >= 0)
                 k = sd_bus_send(NULL, reply, NULL);
         r->call = sd_bus_message_unref(r->call);

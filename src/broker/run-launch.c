@@ -96,7 +96,7 @@ static int add_limits(const Run *r, RunSpec *s)
 int run_spec_encode(Run *r, Buf *out, Error **reterr)
 {
         const RunHome home = run_home(r);
-        RunSpec s = { .tty = r->request.tty };
+        RunSpec s = { .tty = r->request.tty, .copy_in = run_copy_in_fd(r) >= 0 };
         int k = add_landlock(r, &s);
 
         if (k >= 0)

@@ -240,10 +240,15 @@ static int make_properties(Run *r, Error **reterr)
                                   : unit_props_of_workspace(r->policy, &r->context, &r->mount_props, reterr);
 }
 
+static int take_copies(Run *r, Error **reterr)
+{
+        return run_copy_take(r) < 0 ? error_set(reterr, -ENOMEM, "out of memory") : 0;
+}
+
 int run_prepare(Run *r, Error **reterr)
 {
-        static int (*const steps[])(Run * r, Error * *reterr) = { run_scope_check, make_directory, make_root,
-                make_network, make_properties };
+        static int (*const steps[])(Run * r, Error * *reterr) = { take_copies, run_scope_check, make_directory,
+                make_root, make_network, make_properties };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 int k = steps[i](r, reterr);

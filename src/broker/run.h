@@ -12,6 +12,7 @@
 #include "broker/broker-root.h"
 #include "broker/broker-unit.h"
 #include "broker/manager.h"
+#include "broker/run-copy.h"
 #include "broker/run-env.h"
 #include "broker/run-state.h"
 #include "broker/run-warden.h"
@@ -108,6 +109,7 @@ struct Run {
         int dir_fd; /* RUNTIME_DIR/ID */
         RunRoot root;
         RunWarden *warden; /* of a filtered run; NULL: none */
+        RunCopy *copy;     /* NULL: nothing is copied in or out */
         uint64_t netns_inode;
         UnitContext context;
         char *description, *netns_path, *ip_filter_path;

@@ -314,6 +314,7 @@ static int keeps(void *userdata, const TreeState *s, const TreeItem *i, uint32_t
         change = compare(c, s, TREE_FILE, mode);
         r = pass_gate(c, s, change);
         if (r <= 0) {
+                c->n_denied_bytes += i->size;
                 c->item->came = c->item->came && s->depth > 0;
                 return r;
         }

@@ -43,7 +43,7 @@ typedef struct CopyOut {
         GateClass class;
         /* What came of it. */
         uint64_t n_files, n_bytes; /* written: files and links */
-        uint64_t n_denied;
+        uint64_t n_denied, n_denied_bytes;
         Notes left, gate[_GATE_CLASS_MAX], added, changed, deleted;
         Notes kept; /* what stood there before, under its new name */
         uint64_t n_same;

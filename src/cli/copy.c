@@ -85,6 +85,16 @@ int copy_open(Copy *c, const RunRequest *q, Error **reterr)
         return r;
 }
 
+/* Of all that came, or of some of it. */
+static void note_refused(Copy *c, uint64_t files, uint64_t bytes, const char *reason)
+{
+        if (c->refused)
+                return;
+        c->refused = strdup(reason);
+        c->refused_files = files;
+        c->refused_bytes = bytes;
+}
+
 static int on_out(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Copy *c = userdata;
@@ -99,6 +109,8 @@ static int on_out(sd_event_source *source, int fd, uint32_t revents, void *userd
         if (r < 0) {
                 c->error = r;
                 (void) message_failure(e, r);
+                note_refused(c, c->out.receiver.decoder.state.entries, c->out.receiver.decoder.state.bytes,
+                                error_message(e, r));
         }
         return c->on_over(c->userdata);
 }
@@ -229,17 +241,23 @@ int copy_conclude(Copy *c)
         _cleanup_error_ Error *e = NULL;
         int r;
 
-        if (!c->has_out || !c->run || c->error < 0)
+        if (!c->has_out || !c->run || c->error < 0 || c->is_concluded)
                 return c->error;
+        c->is_concluded = true;
         if (!c->out_is_over || !o->receiver.decoder.state.ended) {
                 message("nothing is copied out: interrupted");
+                note_refused(c, o->n_files, o->n_bytes, "interrupted");
                 return c->error = -EINTR;
         }
         say_list("not copied out: ", o->left.lines, o->left.n);
         say_gate(o);
         r = copy_out_publish(o, c->run, &e);
-        if (r < 0)
+        if (r < 0) {
                 (void) message_failure(e, r);
+                note_refused(c, o->n_files, o->n_bytes, error_message(e, r));
+        } else if (o->n_denied > 0)
+                note_refused(c, o->n_denied, o->n_denied_bytes,
+                                "they would execute later (--out-deny-exec)");
         say_list("what stood there before is kept as ", o->kept.lines, o->kept.n);
         if (c->request->out_summary)
                 say_summary(o);
@@ -254,5 +272,6 @@ void copy_done(Copy *c)
         copy_in_done(&c->in);
         copy_out_done(&c->out);
         manifest_done(&c->manifest);
+        free(c->refused);
         *c = COPY_NONE;
 }

@@ -13,7 +13,7 @@ typedef struct Copy {
         CopyIn in;
         CopyOut out;
         Manifest manifest;
-        bool has_in, has_out, out_is_over;
+        bool has_in, has_out, out_is_over, is_concluded;
         sd_event *event;
         sd_event_source *source, *timer;
         int (*on_over)(void *userdata);
@@ -21,6 +21,9 @@ typedef struct Copy {
         uint64_t began; /* monotonic */
         bool line_is_shown;
         int error; /* the first, which was said */
+        /* Of what came out, what was not written, for the record; reason NULL: nothing. */
+        char *refused;
+        uint64_t refused_files, refused_bytes;
         const char *run;
 } Copy;
 
@@ -37,6 +40,7 @@ int copy_run_began(Copy *c, const char *run, uint64_t max_bytes, uint64_t max_fi
 void copy_run_refused(Copy *c, Error **reterr);
 /* Nothing more is waited for, or it is over anyway. */
 bool copy_is_over(const Copy *c);
-/* The results take their places. negative: not all of what was asked for is there, and why was said. */
+/* The results take their places, once. negative: not all of what was asked for is there, and why was said.
+ */
 int copy_conclude(Copy *c);
 void copy_done(Copy *c);

@@ -387,8 +387,24 @@ static int broker_method_doctor(sd_bus_message *m, void *userdata, sd_bus_error 
                         "not enforced here", "mount cgroup2");
 }
 
+/* What its client says was not written: for the test to see. */
+static int broker_method_report_copy(sd_bus_message *m, void *userdata, sd_bus_error *e)
+{
+        const char *id, *reason;
+        uint64_t files, bytes;
+        int r = sd_bus_message_read(m, AGENTBOX_REPORT_COPY_SIGNATURE, &id, &files, &bytes, &reason);
+
+        if (r < 0)
+                return r;
+        printf("ReportCopy %s %llu %llu %s\n", id, (unsigned long long) files, (unsigned long long) bytes, reason);
+        fflush(stdout);
+        return sd_bus_reply_method_return(m, NULL);
+}
+
 static const sd_bus_vtable manager[] = {
         SD_BUS_VTABLE_START(0),
+        SD_BUS_METHOD("ReportCopy", AGENTBOX_REPORT_COPY_SIGNATURE, NULL, broker_method_report_copy,
+                        SD_BUS_VTABLE_UNPRIVILEGED),
         SD_BUS_METHOD("Run", AGENTBOX_RUN_SIGNATURE, AGENTBOX_RUN_RESULT, broker_method_run,
                         SD_BUS_VTABLE_UNPRIVILEGED),
         SD_BUS_METHOD("WaitRun", "s", AGENTBOX_FACTS, broker_method_wait_run, SD_BUS_VTABLE_UNPRIVILEGED),

@@ -74,11 +74,26 @@ static int finish_failed(Session *s, RunReason reason, int r)
         return sd_event_exit(s->event, r);
 }
 
+/* The results take their places; only here is it known what of them was not written. Leaving the loop closes the bus, and sends
+ * first what waits to be sent. */
+static void conclude_copies(Session *s)
+{
+        const Copy *c = &s->copy;
+        int r = 0;
+
+        (void) copy_conclude(&s->copy);
+        if (c->refused)
+                r = client_report_copy_nowait(s->bus, s->run, c->refused_files, c->refused_bytes, c->refused);
+        if (r < 0)
+                message("that not all results were written cannot be recorded: %s", strerror(-r));
+}
+
 /* The loop is left when the run has ended and its output is out. */
 static int finish_if_done(Session *s)
 {
         if (!s->ended || !relay_outputs_finished(&s->relay) || !copy_is_over(&s->copy))
                 return 0;
+        conclude_copies(s);
         return sd_event_exit(s->event, 0);
 }
 

@@ -88,6 +88,9 @@ run() {
 says() { grep -qE -- "$1" "$WORK/err" || { echo "# it does not say: $1"; return 1; }; }
 silent() { [[ ! -s $WORK/err ]]; }
 is() { [[ $(<"$1") == "$2" ]] || { echo "# $1 is not $2"; return 1; }; }
+# What the client told the broker last.
+reported() { tail -n 1 "$WORK/ready" | grep -qE -- "^ReportCopy fake[0-9]+ $1" || { echo "# it was not reported: $1"; return 1; }; }
+unreported() { ! tail -n 1 "$WORK/ready" | grep -q ReportCopy || { echo "# reported: $(tail -n 1 "$WORK/ready")"; return 1; }; }
 no_temporary() { [[ -z $(find "$WORK/here" -name '.agentbox-*') ]]; }
 
 # ---- in
@@ -163,7 +166,7 @@ check "the caller's own link is followed" in_link_followed
 
 # ---- out
 
-out_file() { run 0 --out f -- sh -c 'echo hi >f' && is f hi && silent && no_temporary; }
+out_file() { run 0 --out f -- sh -c 'echo hi >f' && is f hi && silent && no_temporary && unreported; }
 out_elsewhere() { mkdir d; run 0 --out a/b:d/c -- sh -c 'mkdir a; echo hi >a/b' && is d/c hi && no_temporary; }
 out_into() { mkdir d; run 0 --out f:d/ -- sh -c 'echo hi >f' && is d/f hi; }
 out_tree() { run 0 --out t -- sh -c 'mkdir -p t/d; echo 1 >t/d/f; ln -s d/f t/l' && is t/l 1 && [[ -L t/l ]]; }
@@ -178,7 +181,7 @@ out_exists() {
                 ! grep -q ran "$WORK/err"
 }
 out_appears() {
-        run 125 --out f -- sh -c 'echo new >f; echo old >"$0"' "$WORK/here/f" && is f old && says 'came to be while' && no_temporary
+        run 125 --out f -- sh -c 'echo new >f; echo old >"$0"' "$WORK/here/f" && is f old && says 'came to be while' && no_temporary && reported '1 4 .*came to be'
 }
 out_no_parent() { run 125 --out f:gone/f -- true && says 'is not there'; }
 out_twice() { run 125 --out f --out g:f -- true && says 'two --out'; }
@@ -220,7 +223,7 @@ check "modes and times" out_modes
 
 # ---- what a broker, or somebody in its place, might send
 
-hostile() { run 125 -p "$1" --out f -- sh -c 'head -c 2000 /dev/zero >f; echo 1 >other' && says "$2" && [[ ! -e f && ! -e other ]] && no_temporary; }
+hostile() { run 125 -p "$1" --out f -- sh -c 'head -c 2000 /dev/zero >f; echo 1 >other' && says "$2" && [[ ! -e f && ! -e other ]] && no_temporary && reported "[0-9]+ [0-9]+ .*$2"; }
 check "a stream that is cut" hostile copy-cut 'no whole result'
 check "no stream" hostile copy-garbage 'no whole result'
 check "something else" hostile copy-other 'no whole result'
@@ -256,7 +259,7 @@ gate_denies() {
         run 0 --out-deny-exec --out t -- sh -c 'mkdir -p t/.git/hooks; echo x >t/.git/hooks/pre-commit; echo x >t/run; chmod +x t/run; echo x >t/plain
                 ln -s x t/.vscode' &&
                 says 'left out \(git obeys it\): t/\.git/hooks/pre-commit$' && is t/plain x &&
-                [[ ! -e t/run && ! -e t/.git/hooks/pre-commit && ! -L t/.vscode && -d t/.git/hooks ]]
+                [[ ! -e t/run && ! -e t/.git/hooks/pre-commit && ! -L t/.vscode && -d t/.git/hooks ]] && reported '3 4 they would execute'
 }
 gate_denies_top() { run 0 --out-deny-exec --out run -- sh -c 'echo x >run; chmod +x run' && [[ ! -e run ]] && says 'left out' && no_temporary; }
 gate_by_place() { run 0 --out x:.bashrc -- sh -c 'echo x >x' && says 'will execute later .*: \.bashrc$'; }

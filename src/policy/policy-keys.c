@@ -119,14 +119,12 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Files", .name = "CopyOutSize", .type = POLICY_TYPE_SIZE,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_BROKER | POLICY_BY_CLI | POLICY_BY_SCOPE,
                 .fallback = "256M", .min = 0, .max = TIB(1),
-                .pending = "copying results out of the workspace is not part of this version",
                 .doc = "Bytes that --out may copy out of the workspace in all.",
         },
         [FILES_COPY_OUT_FILES] = {
                 .section = "Files", .name = "CopyOutFiles", .type = POLICY_TYPE_SIZE,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_BROKER | POLICY_BY_CLI | POLICY_BY_SCOPE,
                 .fallback = "64K", .min = 0, .max = MIB(64), .syntax = "COUNT",
-                .pending = "copying results out of the workspace is not part of this version",
                 .doc = "Files and directories that --out may copy out of the workspace in all.",
         },
 

@@ -18,10 +18,12 @@
  * (xterm). With unit=scope two more, and no "detach": "scope-pidfd" h, of a child that executes
  * "agentbox-exec --scope" with no_new_privs, an empty environment, a SOCK_SEQPACKET socket as descriptor 0
  * and /dev/null as 1 and 2; "scope-channel" h, the other end of that socket. The client reaps that child and
- * says with ReportExit how it ended. stdio: none (detach: /dev/null), or three: stdin (read end of a pipe),
+ * says with ReportExit how it ended. "copy-in" h, the read end of a pipe that carries files (wire/tree.h) for the workspace;
+ * "copy-out" h, the write end of one that gets, when all processes of the run are dead, what "copy-out-paths" aay names
+ * beneath the workspace. stdio: none (detach: /dev/null), or three: stdin (read end of a pipe),
  * stdout, stderr (write ends); with "tty" the slave of a pty three times. Anything but a fifo, /dev/null or
  * a pty slave is refused. facts: "policy" s, "workspace" s, "output_limit" t (bytes for stdout + stderr; the
- * relay cuts there and calls Kill with reason "output-limit"), "pass" is not here: the client asks
+ * relay cuts there and calls Kill with reason "output-limit"), "copy_out_size" t, "copy_out_files" t, "pass" is not here: the client asks
  * PolicyPass first. */
 #define AGENTBOX_RUN_SIGNATURE "sasaayaaya{sv}ah"
 #define AGENTBOX_RUN_RESULT "soa{sv}"
@@ -43,6 +45,8 @@
 /* ReportExit(run, code (CLD_EXITED, CLD_KILLED, CLD_DUMPED), status or signal): of a scope, from the client
  * that started it. */
 #define AGENTBOX_REPORT_EXIT_SIGNATURE "sii"
+/* ReportCopy(run, files, bytes, reason): of what came out of it, so much was not written; from the client that started it. */
+#define AGENTBOX_REPORT_COPY_SIGNATURE "stts"
 /* ResizeTerminal is not here: the client owns the pty's master. */
 /* Doctor() → lines: (check, ok|warning|failed, message, advice). Needs inspect-all. */
 #define AGENTBOX_DOCTOR_RESULT "a(ssss)"

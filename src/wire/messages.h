@@ -22,5 +22,11 @@
 #define AGENTBOX_MESSAGE_EGRESS_DENIED "62e8eb81255e46d7bdeb48d12fb2e8ac"
 /* egress-closed: an allowed connection is over; its final figures */
 #define AGENTBOX_MESSAGE_EGRESS_CLOSED "aee9c4ed86d041ac860c915bb5c04bea"
+/* copy-in: files of the caller's were written into the workspace, before the first instruction */
+#define AGENTBOX_MESSAGE_COPY_IN "dc1f1e6e56d9c23bbe8eb649557f9899"
+/* copy-out: what a dead run had left was read and sent to its client */
+#define AGENTBOX_MESSAGE_COPY_OUT "c4d0359323e09336b91f2f5df3ed218f"
+/* copy-refused: files were not copied, in or out, or not written where they arrived */
+#define AGENTBOX_MESSAGE_COPY_REFUSED "93911f763bcb6555903bb09dd9629abe"
 /* journal-check: "agentbox doctor" looked whether records arrive */
 #define AGENTBOX_MESSAGE_JOURNAL_CHECK "8677fc478f004b91bde00c2ec0d7cdf8"
