@@ -64,7 +64,12 @@ class Service:
     def _serve(self):
         with contextlib.suppress(OSError):
             while True:
-                connection = Connection(self._listener.accept()[0])
+                c = self._listener.accept()[0]
+                try:
+                    connection = Connection(c)
+                except OSError:  # reset before anybody could ask who it was
+                    c.close()
+                    continue
                 self.accepted.append(connection)
                 threading.Thread(target=self._one, args=(connection,), daemon=True).start()
 
