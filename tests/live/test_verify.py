@@ -261,8 +261,17 @@ def test_address_filter_that_is_not_attached():
     assert any(w in done.err for w in ("address", "BPF", "bpf", "IPAddress")), done
 
 
+def doctor_status(name):
+    return [d["status"] for d in map(json.loads, agentbox("doctor", "--json").out.splitlines()) if d.get("check") == name]
+
+
+def test_doctor_makes_what_a_filtered_run_needs():
+    assert doctor_status("network") == ["ok"] and doctor_status("packet-filter") == ["ok"], agentbox("doctor").out
+
+
 @only("masked")
 def test_doctor_where_bpf_is_masked():
+    assert doctor_status("packet-filter") == ["failed"], agentbox("doctor").out
     done = agentbox("doctor", "--json")
     assert done.status == 1, done
     assert any("bpf" in line.lower() for line in done.out.splitlines() if json.loads(line).get("status") != "ok"), done
