@@ -11,7 +11,7 @@ RESET, REFUSED = ["", "ECONNRESET"], ["", "ECONNREFUSED"]
 
 TALK = """
 for address, port in json.loads(sys.argv[1]):
-    say(talk(address, port, limit=5))
+    say(talk(address, port))
 """
 
 
