@@ -76,8 +76,15 @@ static void client_ready(Warden *w, Source *s, uint32_t events)
 
         end_note(&c->client, events);
         switch (c->state) {
-        case CONN_HELLO:
         case CONN_RELAY:
+                /* Nothing is read from it any more, which would show it. */
+                if (c->upstream.shut && (events & EPOLLERR)) {
+                        conn_finish(w, c, CLOSE_RESET, true);
+                        break;
+                }
+                conn_enqueue(w, c);
+                break;
+        case CONN_HELLO:
         case CONN_LINGER:
                 conn_enqueue(w, c);
                 break;
