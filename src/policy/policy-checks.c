@@ -8,6 +8,8 @@
 #include "policy/policy-checks.h"
 #include "policy/policy-suggest.h"
 
+/* As systemd.exec(5) has it. */
+#define CREDENTIALS_VARIABLE "CREDENTIALS_DIRECTORY"
 #define NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
 /* Of a sequence that starts with a byte of 0x80 or more. */
@@ -254,37 +256,6 @@ int policy_check_workspace(const char *s, size_t *ret_offset, char **ret_canonic
         return 0;
 }
 
-/* clang-format off */
-static const char *const injecting_prefixes[] = { "LD_", "DYLD_", "MALLOC_", "BASH_FUNC_", "GLIBC_TUNABLES",
-        "GCONV_PATH" };
-static const char *const injecting_names[] = {
-        "BASH_ENV", "ENV", "BASHOPTS", "SHELLOPTS", "PROMPT_COMMAND", "PS4", "IFS", "CDPATH", "ZDOTDIR",
-        "PYTHONSTARTUP", "PYTHONPATH", "PYTHONHOME", "PYTHONINSPECT", "PYTHONBREAKPOINT",
-        "PYTHONWARNINGS", "PERL5LIB", "PERLLIB", "PERL5OPT", "PERL5DB", "RUBYLIB", "RUBYOPT",
-        "NODE_OPTIONS", "NODE_PATH", "NODE_REPL_EXTERNAL_MODULE", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS",
-        "JDK_JAVA_OPTIONS", "CLASSPATH", "LUA_PATH", "LUA_CPATH", "LUA_INIT", "PHPRC",
-        "PHP_INI_SCAN_DIR", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL",
-        "GIT_CONFIG_SYSTEM", "GIT_CONFIG_COUNT", "GIT_EXTERNAL_DIFF", "GIT_PROXY_COMMAND",
-        "RUSTC_WRAPPER", "OPENSSL_CONF", "OPENSSL_MODULES", "OPENSSL_ENGINES", "LOCPATH", "NLSPATH",
-        "HOSTALIASES", "RES_OPTIONS", "LOCALDOMAIN", "GETCONF_DIR", "TERMINFO", "TERMCAP",
-};
-/* clang-format on */
-
-bool policy_env_name_injects(const char *name)
-{
-        size_t n = strlen(name);
-
-        if (n >= 8 && streq(name + n - 8, "_PRELOAD"))
-                return true;
-        for (size_t i = 0; i < ELEMENTSOF(injecting_prefixes); i++)
-                if (startswith(name, injecting_prefixes[i]))
-                        return true;
-        for (size_t i = 0; i < ELEMENTSOF(injecting_names); i++)
-                if (streq(name, injecting_names[i]))
-                        return true;
-        return false;
-}
-
 static int check_env_name(const char *s, size_t n, size_t *ret_offset, Error **reterr)
 {
         *ret_offset = 0;
@@ -305,6 +276,10 @@ static int check_env_name(const char *s, size_t n, size_t *ret_offset, Error **r
                 }
         if (strncmp(s, "AGENTBOX_", 9) == 0)
                 return error_set(reterr, -EINVAL, "names that start with AGENTBOX_ are agentbox's own");
+        if (n == strlen(CREDENTIALS_VARIABLE) && memcmp(s, CREDENTIALS_VARIABLE, n) == 0)
+                return error_set(reterr, -EINVAL,
+                                CREDENTIALS_VARIABLE " is agentbox's own: it says where the files of "
+                                                     "[Files] Credential= are");
         return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "policy/policy-checks.h"
 #include "policy/policy-explain.h"
 #include "policy/policy-keys.h"
 #include "policy/policy-suggest.h"
@@ -405,6 +406,35 @@ static void test_env(void **state)
         assert_int_equal(policy_check_env(p, "", NULL), -EINVAL);
         assert_int_equal(policy_check_env(p, "A B=x", NULL), -EINVAL);
         assert_int_equal(policy_check_env(p, "AGENTBOX_RUN=x", NULL), -EINVAL);
+        assert_int_equal(policy_check_env(p, "CREDENTIALS_DIRECTORY=/x", NULL), -EINVAL);
+        assert_int_equal(policy_check_env(p, "CREDENTIALS_DIR=/x", NULL), 0);
+}
+
+/* One or two of each reader; and what looks alike and only chooses a language, a cache, a destination. */
+static void test_env_injects(void **state)
+{
+        static const char *const refused_names[] = { "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH", "LIBFOO_PRELOAD",
+                "GLIBC_TUNABLES", "GCONV_PATH", "BASH_ENV", "ENV", "BASH_FUNC_ls%%", "PS4", "ZDOTDIR",
+                "PYTHONPATH", "PYTHONSTARTUP", "PYTHONUSERBASE", "PERL5OPT", "PERL5LIB", "RUBYOPT", "GEM_PATH",
+                "NODE_OPTIONS", "NODE_PATH", "npm_config_script_shell", "NPM_CONFIG_NODE_OPTIONS",
+                "npm_config_userconfig", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "CLASSPATH", "DOTNET_STARTUP_HOOKS",
+                "CORECLR_PROFILER", "LUA_PATH_5_4", "LUA_INIT", "PHPRC", "R_PROFILE_USER", "JULIA_LOAD_PATH",
+                "ERL_AFLAGS", "COMPILER_PATH", "GCC_EXEC_PREFIX", "CPATH", "MAKEFILES", "RUSTC_WRAPPER",
+                "CARGO_BUILD_RUSTC_WRAPPER", "CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER", "GOFLAGS",
+                "GIT_SSH_COMMAND", "GIT_CONFIG_KEY_0", "GIT_EXTERNAL_DIFF", "GIT_DIR", "LESSOPEN", "SSH_ASKPASS",
+                "OPENSSL_CONF", "GTK_MODULES", "QT_PLUGIN_PATH", "GST_PLUGIN_PATH_1_0" };
+        static const char *const fine[] = { "PATH", "HOME", "LANG", "LC_ALL", "TZ", "TERM", "EDITOR", "CC",
+                "CFLAGS", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PYTHONHASHSEED", "NODE_ENV",
+                "npm_config_registry", "npm_config_loglevel", "CARGO_TARGET_DIR", "CARGO_HOME", "GOPATH",
+                "GIT_AUTHOR_NAME", "GIT_TERMINAL_PROMPT", "RUST_BACKTRACE", "env", "OLD_PATH", "MY_LD_PATH",
+                "HTTPS_PROXY", "SSL_CERT_FILE", "CI", "PRELOAD", "JAVA_HOME" };
+
+        for (size_t i = 0; i < ELEMENTSOF(refused_names); i++)
+                if (!policy_env_name_injects(refused_names[i]))
+                        fail_msg("%s is let through", refused_names[i]);
+        for (size_t i = 0; i < ELEMENTSOF(fine); i++)
+                if (policy_env_name_injects(fine[i]))
+                        fail_msg("%s is refused", fine[i]);
 }
 
 static void test_suggest(void **state)
@@ -435,6 +465,7 @@ int main(void)
                 cmocka_unit_test(test_scope),
                 cmocka_unit_test(test_ip_allow_list),
                 cmocka_unit_test(test_env),
+                cmocka_unit_test(test_env_injects),
                 cmocka_unit_test(test_suggest),
         };
 
