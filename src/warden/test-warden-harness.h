@@ -104,3 +104,8 @@ int connect_name(const char *name, uint16_t port);
 ssize_t read_all(int fd, void *p, size_t n);
 /* A ClientHello with this name in it (NULL: without). Returns its size. */
 size_t make_hello(const char *name, uint8_t ret[static 1024]);
+
+/* Whole conversations, for run_inside(): a hello to PORT_ECHO and back, argument is the name; a few bytes to PORT_SINK of
+ * NAME_WORLD. */
+int talk_tls(const void *argument);
+int talk_once(const void *argument);

@@ -221,17 +221,6 @@ static int meet_closed_journal(const void *argument)
         CHECK(false);
 }
 
-static int talk_once(const void *argument)
-{
-        char back[4];
-        int fd = connect_name(NAME_WORLD, PORT_SINK);
-
-        CHECK(fd >= 0 && send(fd, "123", 3, 0) == 3 && shutdown(fd, SHUT_WR) == 0);
-        CHECK(read_all(fd, back, sizeof(back)) == 1);
-        close(fd);
-        return 0;
-}
-
 static int meet_many_resets(const void *argument)
 {
         for (unsigned i = 0; i < 50; i++) {

@@ -365,3 +365,32 @@ size_t make_hello(const char *name, uint8_t ret[static 1024])
         }
         return n;
 }
+
+int talk_tls(const void *argument)
+{
+        const char *name = argument;
+        uint8_t hello[1024], back[1024];
+        size_t n = make_hello(name, hello);
+        int fd = connect_name(name, 443);
+
+        CHECK(fd >= 0);
+        CHECK(send(fd, hello, n, 0) == (ssize_t) n);
+        CHECK(read_all(fd, back, n) == (ssize_t) n && memcmp(hello, back, n) == 0);
+        CHECK(send(fd, "more", 4, 0) == 4);
+        CHECK(read_all(fd, back, 4) == 4 && memcmp(back, "more", 4) == 0);
+        CHECK(shutdown(fd, SHUT_WR) == 0);
+        CHECK(read_all(fd, back, 1) == 0);
+        close(fd);
+        return 0;
+}
+
+int talk_once(const void *argument)
+{
+        char back[4];
+        int fd = connect_name(NAME_WORLD, PORT_SINK);
+
+        CHECK(fd >= 0 && send(fd, "123", 3, 0) == 3 && shutdown(fd, SHUT_WR) == 0);
+        CHECK(read_all(fd, back, sizeof(back)) == 1);
+        close(fd);
+        return 0;
+}
