@@ -312,6 +312,133 @@ static void test_quiet(void **state)
         box_done(&b);
 }
 
+/* ---- everything at once, by chance */
+
+static uint32_t chance(uint32_t *state, uint32_t n)
+{
+        *state = *state * 1664525 + 1013904223;
+        return (*state >> 8) % n;
+}
+
+#define CHAOS_PROCESSES 6
+#define CHAOS_CONNECTIONS 150
+
+static const uint16_t chaos_ports[] = { 443, 443, 80, 80, PORT_SINK, PORT_SOURCE, PORT_RESET, PORT_STUCK, PORT_NOBODY, 53, 22 };
+
+/* Something that one of the readers may like, or nearly. */
+static size_t chaos_bytes(uint32_t *state, uint8_t bytes[static 2048])
+{
+        static const char get[] = "GET / HTTP/1.1\r\nHost: " NAME_WORLD "\r\n\r\n",
+                          post[] = "POST / HTTP/1.1\r\nHost: " NAME_WORLD "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+                          dns[] = "\0\x1e\x12\x34\x01\0\0\1\0\0\0\0\0\0\4evil\7example\0\0\1\0\1";
+        size_t n = 0;
+
+        switch (chance(state, 6)) {
+        case 0:
+                n = make_hello(chance(state, 2) ? NAME_WORLD : "evil.example", bytes);
+                break;
+        case 1:
+                memcpy(bytes, get, n = sizeof(get) - 1);
+                memcpy(bytes + n, get, sizeof(get) - 1);
+                n += chance(state, 2) ? sizeof(get) - 1 : 0;
+                break;
+        case 2:
+                memcpy(bytes, post, n = sizeof(post) - 1);
+                break;
+        case 3:
+                memcpy(bytes, dns, n = sizeof(dns) - 1);
+                break;
+        case 4:
+                memcpy(bytes, "100000\n", n = 7);
+                break;
+        default:
+                for (n = chance(state, 300); n > 0 && chance(state, 2); n--)
+                        bytes[n] = (uint8_t) chance(state, 256);
+        }
+        if (n > 0 && chance(state, 4) == 0)
+                bytes[chance(state, (uint32_t) n)] ^= (uint8_t) (1 << chance(state, 8));
+        return n;
+}
+
+static void chaos_connection(uint32_t *state, const char *address)
+{
+        const struct linger now = { .l_onoff = 1 };
+        uint16_t port = chaos_ports[chance(state, ELEMENTSOF(chaos_ports))];
+        const char *dest = chance(state, 8) == 0 ? "198.18.77.77" : chance(state, 8) == 0 ? "2001:db8::1" : address;
+        uint8_t bytes[2048] = "";
+        char back[4096];
+        int fd = connect_to(dest, port);
+        size_t n = chaos_bytes(state, bytes);
+
+        if (fd < 0)
+                return;
+        (void) fd_set_nonblock(fd, true);
+        for (size_t at = 0, k; at < n; at += k) {
+                k = MIN2(n - at, 1 + (chance(state, 2) ? n : chance(state, 40)));
+                if (send(fd, bytes + at, k, MSG_NOSIGNAL) < 0)
+                        break;
+                if (chance(state, 3) == 0)
+                        poll(NULL, 0, (int) chance(state, 3));
+        }
+        if (chance(state, 2))
+                shutdown(fd, SHUT_WR);
+        if (chance(state, 2)) {
+                poll(NULL, 0, (int) chance(state, 10));
+                (void) recv(fd, back, sizeof(back), 0);
+        }
+        if (chance(state, 3) == 0)
+                setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+        close(fd);
+}
+
+static int make_chaos(const void *argument)
+{
+        uint32_t state = *(const uint32_t *) argument;
+        char address[INET6_ADDRSTRLEN], evil[INET6_ADDRSTRLEN];
+
+        CHECK(ask_name(NAME_WORLD, address) == 0);
+        for (unsigned i = 0; i < CHAOS_CONNECTIONS; i++) {
+                if (chance(&state, 10) == 0)
+                        CHECK(ask_name("evil.example", evil) == -1);
+                chaos_connection(&state, address);
+        }
+        return 0;
+}
+
+/* Each attempt is on record as what it became, once: what was allowed has its end, what was denied its count. */
+static void test_chaos(void **state)
+{
+        NEED_FIXTURE(f);
+        pid_t clients[CHAOS_PROCESSES];
+        Box b;
+
+        box_start(&b, f,
+                        &(Options){ .rules = RULES("tls " NAME_WORLD, "http " NAME_WORLD, "tcp " NAME_WORLD ":4001",
+                                                    "tcp " NAME_WORLD ":4002", "tcp " NAME_WORLD ":4003",
+                                                    "tcp " NAME_WORLD ":4004", "tcp " NAME_WORLD ":4999"),
+                                        .connections = 40 });
+        for (uint32_t i = 0; i < CHAOS_PROCESSES; i++)
+                clients[i] = start_inside(f, make_chaos, &i);
+        for (unsigned i = 0; i < CHAOS_PROCESSES; i++) {
+                int status;
+
+                while (waitpid(clients[i], &status, WNOHANG) == 0) {
+                        box_read_records(&b);
+                        poll(NULL, 0, 5);
+                }
+                assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_denied(&b, NULL), b.tally->denied);
+        assert_int_equal(b.tally->denied_on_record, b.tally->denied);
+        assert_int_equal(box_count(&b, "egress-allowed"), b.tally->allowed);
+        assert_int_equal(box_count(&b, "egress-closed"), b.tally->allowed);
+        /* Chance had its way. */
+        assert_true(b.tally->allowed > 50 && b.tally->denied > 100);
+        assert_true(b.tally->allowed + b.tally->denied >= CHAOS_PROCESSES * CHAOS_CONNECTIONS);
+        box_done(&b);
+}
+
 int main(int argc, char *argv[])
 {
         const struct CMUnitTest tests[] = {
@@ -323,6 +450,7 @@ int main(int argc, char *argv[])
                 cmocka_unit_test_setup_teardown(test_stuck_journal, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_no_journal, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_quiet, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_chaos, fixture_set_up, fixture_tear_down),
         };
         int r;
 
