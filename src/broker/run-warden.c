@@ -201,16 +201,18 @@ static void on_hello(Run *r, const Buf *message, const struct ucred *peer)
         RunWarden *w = r->warden;
         int k = wardenhello_decode(message->data, message->size, &w->hello);
 
-        if (k >= 0) {
-                run_mark(r, MARK_WARDEN_HELLO);
-                w->peer = *peer;
-                w->has_hello = true;
-                k = broker_unit_get_all(
-                                r->manager->pid1.bus, w->unit, on_properties, r, &w->properties_slot);
-        }
-        if (k < 0)
+        if (k < 0) {
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED,
                                 "the run's warden said something that it should not: %s", strerror(-k));
+                return;
+        }
+        run_mark(r, MARK_WARDEN_HELLO);
+        w->peer = *peer;
+        w->has_hello = true;
+        k = broker_unit_get_all(r->manager->pid1.bus, w->unit, on_properties, r, &w->properties_slot);
+        if (k < 0) /* it executes itself anew, and is not connected at the moment */
+                run_refuse(r, AGENTBOX_ERROR_START_FAILED,
+                                "PID 1 does not tell the properties of the warden's unit: %s", strerror(-k));
 }
 
 static void on_ready(Run *r, const Buf *message)
