@@ -6,7 +6,8 @@
  *     relay-peer connect ADDRESS PORT SECONDS STREAMS [CONNECT-TARGET]       prints connections and seconds
  *
  * A connection's first byte says what it is for: 'g' the server sends until it is closed, 'p' it reads, 'c' it answers with one byte
- * and closes (first, so that it is not the client who runs out of ports). With CONNECT-TARGET, ADDRESS is an HTTP proxy. Each stream is a process, so no stream waits for another. */
+ * and closes (first, so that it is not the client who runs out of ports). With CONNECT-TARGET, ADDRESS is
+ * an HTTP proxy. Each stream is a process, so no stream waits for another. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

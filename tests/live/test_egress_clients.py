@@ -86,7 +86,8 @@ def test_openssl():
     need("openssl")
     policy()
     command = f"openssl s_client -brief -verify_return_error -CAfile {CA} -connect www.example.org:443"
-    done = run_client(f"(printf 'GET /o HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n'; sleep 1) | {command} -servername www.example.org 2>&1", HTTPS,
+    done = run_client(f"(printf 'GET /o HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n'; sleep 1) | "
+                      f"{command} -servername www.example.org 2>&1", HTTPS,
                       ["www.example.org"])
     assert "Verification: OK" in done.out and '"/o"' in done.out, done
     for option in ("-servername evil.example", "-noservername"):
@@ -99,7 +100,8 @@ def git_policy(*rules):
 
 
 GIT_WORK = """set -e; cd /workspace; git config --global user.name x; git config --global user.email x@example.org
-git clone -q {url} p; cd p; git log --oneline | wc -l; echo three >>file; git commit -q -a -m three; git push -q origin HEAD:main; git fetch -q; git rev-parse HEAD
+git clone -q {url} p; cd p; git log --oneline | wc -l
+echo three >>file; git commit -q -a -m three; git push -q origin HEAD:main; git fetch -q; git rev-parse HEAD
 """
 
 
@@ -125,7 +127,8 @@ def test_git_over_ssh():
     software.sshd(world, w, SPARE)
     git_policy("tcp git.example.org:22")
     w.names(git__example__org=[SPARE])
-    ssh = f"export GIT_SSH_COMMAND='ssh -F none -i {DIRECTORY}/ssh-key -o IdentitiesOnly=yes -o UserKnownHostsFile={DIRECTORY}/known-hosts -o StrictHostKeyChecking=yes'\n"
+    ssh = f"export GIT_SSH_COMMAND='ssh -F none -i {DIRECTORY}/ssh-key -o IdentitiesOnly=yes " \
+          f"-o UserKnownHostsFile={DIRECTORY}/known-hosts -o StrictHostKeyChecking=yes'\n"
     done = run_client(ssh + GIT_WORK.format(url=f"root@git.example.org:{bare}"), [f"tcp {SPARE} 22"], ["git.example.org"], w=w)
     count, head = expect(done).out.split()
     assert count == "2" and sh(["git", "-C", str(bare), "-c", "safe.directory=*", "rev-parse", "main"]).strip() == head, done
@@ -157,7 +160,8 @@ def test_pip():
 /usr/bin/python3 -m pip install -q --disable-pip-version-check --no-cache-dir --target lib --index-url https://index.example.org/simple agentbox-world &&
 PYTHONPATH=lib /usr/bin/python3 -c 'import agentbox_world; print(agentbox_world.WORD)'""", [f"tcp {SPARE} 443"], ["index.example.org"], policy="python", w=w)
     expect(done, out="from the index")
-    done = run_sh("/usr/bin/python3 -m pip download --disable-pip-version-check --retries 1 --index-url https://evil.example/simple agentbox-world 2>&1", policy="python")
+    done = run_sh("/usr/bin/python3 -m pip download --disable-pip-version-check --retries 1 "
+                  "--index-url https://evil.example/simple agentbox-world 2>&1", policy="python")
     assert done.status != 0 and "Name or service not known" in done.out, done
     assert {n for _, n, _ in denied(done.run)} == {"evil.example:53"}, denied(done.run)
 
@@ -234,7 +238,8 @@ def test_redis():
     software.redis(world, w, SPARE)
     w.names(db__example__org=[SPARE])
     policy("egress", "tcp db.example.org:6379")
-    done = run_client("redis-cli -h db.example.org SET k v; redis-cli -h db.example.org GET k; head -c 3000000 /dev/zero | redis-cli -h db.example.org -x SET big; "
+    done = run_client("redis-cli -h db.example.org SET k v; redis-cli -h db.example.org GET k; "
+                      "head -c 3000000 /dev/zero | redis-cli -h db.example.org -x SET big; "
                       "redis-cli -h db.example.org STRLEN big", [f"tcp {SPARE} 6379"], ["db.example.org"], w=w)
     assert expect(done).out.split() == ["OK", "v", "OK", "3000000"], done
     done = run_sh("redis-cli -h db.example.org -p 6380 PING 2>&1", policy="egress")
@@ -304,16 +309,18 @@ def test_upstream_proxy():
     need("curl")
     policy()
     w = world.up()
-    speak, asked = upstream_proxy({"www.example.org:443": (ORG, 443), "garbage.example.org:443": b"hello\r\n\r\n", "big.example.org:443": b"HTTP/1.1 200 " + b"a" * 20000,
+    speak, asked = upstream_proxy({"www.example.org:443": (ORG, 443), "garbage.example.org:443": b"hello\r\n\r\n",
+                                   "big.example.org:443": b"HTTP/1.1 200 " + b"a" * 20000,
                                    "cut.example.org:443": b"HTTP/1.1 2", "192.0.2.77:5432": (world.RULE4, 5432)})
     w.serve(SPARE, 3128, speak)
     proxied(f"https_proxy=http://{SPARE}:3128\n")
     with w.watch() as seen:
-        done = run_sh("curl -sS https://www.example.org/through; curl -sS https://github.com/; for n in garbage big cut; do curl -sS https://$n.example.org/; done; "
+        done = run_sh("curl -sS https://www.example.org/through; curl -sS https://github.com/; "
+                      "for n in garbage big cut; do curl -sS https://$n.example.org/; done; "
                       "curl -sS https://evil.example/", policy="egress")
     assert json.loads(done.out)["target"] == "/through", done
     assert seen.flows() == {f"tcp {SPARE} 3128"} and w.dns.log == [], (seen.flows(), w.dns.log)
-    assert asked == ["CONNECT www.example.org:443 HTTP/1.1", "CONNECT github.com:443 HTTP/1.1"] + [f"CONNECT {n}.example.org:443 HTTP/1.1" for n in ("garbage", "big", "cut")], asked
+    names = [f"{n}.example.org" for n in ("garbage", "big", "cut")]
+    assert asked == [f"CONNECT {n}:443 HTTP/1.1" for n in ["www.example.org", "github.com"] + names], asked
     reasons = denied(done.run)
-    assert {n: r for _, n, r in reasons if n != "evil.example:53"} == {n: "proxy-failed" for n in ("github.com:443", "garbage.example.org:443", "big.example.org:443",
-                                                                                                     "cut.example.org:443")}, reasons
+    assert {n: r for _, n, r in reasons if n != "evil.example:53"} == {f"{n}:443": "proxy-failed" for n in ["github.com"] + names}, reasons

@@ -152,7 +152,8 @@ inner = "GET /inner HTTP/1.1\r\nHost: evil.example\r\n\r\n"
 say(request("POST /cl HTTP/1.1\r\nHost: example.net\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(inner), inner)))
 say(request("POST /te HTTP/1.1\r\nHost: example.net\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(inner), inner)))
 for size in ("5;x=y", "5 ", "0x5", "+5", "-1", "ffffffffffffffff1", "", "5\n"):
-    say(talk(where, 80, ("POST /chunk HTTP/1.1\r\nHost: example.net\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\nhello\r\n0\r\n\r\n" % size).encode() + inner.encode())[0].count("evil"))
+    odd = "POST /chunk HTTP/1.1\r\nHost: example.net\r\nTransfer-Encoding: chunked\r\n\r\n%s\r\nhello\r\n0\r\n\r\n%s" % (size, inner)
+    say(talk(where, 80, odd.encode())[0].count("evil"))
 """, flows=[f"tcp {NET} 80"], asked=["example.net"])
     assert got[0][0].startswith("HTTP/1.1 200 ") and got[1][0].startswith("HTTP/1.1 200 ") and got[2:] == [0] * 8, got
     for c in w.http.accepted:

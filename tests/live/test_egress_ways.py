@@ -34,7 +34,8 @@ def test_datagrams_to_anything():
 s4, s6 = socket.socket(socket.AF_INET, socket.SOCK_DGRAM), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
 s4.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
 sent = 0
-for address in ("1.2.3.4", "10.0.0.5", "93.184.216.53", "192.0.2.77", "198.18.0.1", "240.0.0.1", "0.1.2.3", "2a0f:ff00::1", "::ffff:1.2.3.4", "64:ff9b::1.2.3.4"):
+for address in ("1.2.3.4", "10.0.0.5", "93.184.216.53", "192.0.2.77", "198.18.0.1", "240.0.0.1", "0.1.2.3",
+                "2a0f:ff00::1", "::ffff:1.2.3.4", "64:ff9b::1.2.3.4"):
     for port in (1, 123, 443, 5353, 65535):
         s = s6 if ":" in address else s4
         try:
@@ -236,7 +237,8 @@ say([option(1, 25, b"lo\0"), option(0, 50, struct.pack("I", 1)), option(6, 31, b
 def test_changes_to_the_network():
     policy()
     world.up()
-    for command in ("ip route add 93.184.216.0/24 dev lo", "ip route del default", "ip route del local default dev lo", "ip link set lo down", "ip addr add 1.2.3.4/32 dev lo",
+    for command in ("ip route add 93.184.216.0/24 dev lo", "ip route del default", "ip route del local default dev lo", "ip link set lo down",
+                    "ip addr add 1.2.3.4/32 dev lo",
                     "ip rule add from all lookup 7", "ip link add v0 type veth peer name v1", "ip neigh add 1.2.3.4 lladdr 00:00:00:00:00:01 dev lo",
                     "ip -6 route add 2a0f::/16 dev lo", "ip tunnel add t0 mode gre remote 1.2.3.4", "ip xfrm state flush"):
         done = run_sh(command, policy="egress")
@@ -357,7 +359,8 @@ def test_sockets_of_host_services():
     world.up()
     agent = "/run/agentbox-world/ssh-agent"
     paths = ["/run/docker.sock", "/var/run/docker.sock", "/run/containerd/containerd.sock", "/run/dbus/system_bus_socket", "/run/systemd/journal/socket",
-             "/run/systemd/journal/stdout", "/run/systemd/journal/dev-log", "/dev/log", "/run/systemd/private", "/run/systemd/notify", agent, "/run/snapd.socket"]
+             "/run/systemd/journal/stdout", "/run/systemd/journal/dev-log", "/dev/log", "/run/systemd/private",
+             "/run/systemd/notify", agent, "/run/snapd.socket"]
     for path in paths[0], agent:
         if not os.path.exists(path):
             s = socket.socket(socket.AF_UNIX)

@@ -77,7 +77,8 @@ WHEEL = "agentbox_world-1.0-py3-none-any.whl"
 
 def wheel():
     """The bytes of a package for pip."""
-    files = {"agentbox_world.py": b"WORD = 'from the index'\n", "agentbox_world-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: agentbox-world\nVersion: 1.0\n",
+    files = {"agentbox_world.py": b"WORD = 'from the index'\n",
+             "agentbox_world-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: agentbox-world\nVersion: 1.0\n",
              "agentbox_world-1.0.dist-info/WHEEL": b"Wheel-Version: 1.0\nGenerator: world\nRoot-Is-Purelib: true\nTag: py3-none-any\n"}
     lines = [f"{n},sha256={base64.urlsafe_b64encode(hashlib.sha256(d).digest()).rstrip(b'=').decode()},{len(d)}" for n, d in files.items()]
     files["agentbox_world-1.0.dist-info/RECORD"] = "\n".join(lines + ["agentbox_world-1.0.dist-info/RECORD,,\n"]).encode()
