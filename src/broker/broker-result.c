@@ -31,7 +31,8 @@ static bool looks_like_oom(const RunEnding *e, const RunResult *r)
 
 static bool was_warden(const RunEnding *e, const RunResult *r)
 {
-        return e->kill_reason == KILL_WARDEN;
+        return e->kill_reason == KILL_WARDEN &&
+               (e->main_exit == 0 || e->warden_exit == 0 || e->warden_exit <= e->main_exit);
 }
 
 static bool was_oom(const RunEnding *e, const RunResult *r)

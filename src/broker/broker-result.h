@@ -27,7 +27,10 @@ typedef struct RunEnding {
         bool client_gone;
         bool unreported; /* a scope, of which only its client knows how it ended */
         uint64_t memory_max, runtime_usec, output_max; /* the policy's; UINT64_MAX: not known */
-        const char *warden_death; /* KILL_WARDEN: how, in words; NULL: not known */
+        /* KILL_WARDEN: how, in words; NULL: not known. And when both had ended (monotonic; 0: not known): PID 1 ends
+         * the warden of a run that has ended, and may tell of that first. */
+        const char *warden_death;
+        uint64_t main_exit, warden_exit;
 } RunEnding;
 
 /* Fills reason, exit_code, signal, message and, where memory was the reason, memory_peak. Never by Result=

@@ -121,6 +121,8 @@ static int fill_result(Run *r)
                 .runtime_usec = r->runtime_usec,
                 .output_max = r->output_max,
                 .warden_death = warden_death,
+                .main_exit = r->status.exec_main_exit_monotonic,
+                .warden_exit = r->warden ? r->warden->status.exec_main_exit_monotonic : 0,
         };
         uint64_t ended;
 

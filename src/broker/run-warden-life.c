@@ -17,6 +17,9 @@
 /* PID 1 gives it 3 s (warden-props.c); then it is killed once more, from here. */
 #define END_USEC (3500u * 1000u)
 #define KILL_USEC (1000u * 1000u)
+/* systemd's own exit statuses begin at the first of these. */
+#define EXIT_OF_PID_1 200
+#define EXIT_EXEC 203
 
 bool warden_unit_run_id(const char *unit, char ret[WARDEN_RUN_ID_LENGTH + 1])
 {
@@ -56,10 +59,19 @@ char *run_warden_death(const Run *r)
         return k < 0 ? NULL : text;
 }
 
+/* PID 1's own exit statuses, for what it could not do. */
+static const char *start_text(int exec_main_status)
+{
+        if (exec_main_status == EXIT_EXEC)
+                return "PID 1 could not execute it (is agentbox-warden installed, and beneath /usr?)";
+        return exec_main_status >= EXIT_OF_PID_1 ? start_failure_text(exec_main_status) : "";
+}
+
 static void on_over(Run *r)
 {
         RunWarden *w = r->warden;
         _cleanup_free_ char *death = NULL;
+        const char *why;
 
         if (w->is_over)
                 return;
@@ -68,11 +80,9 @@ static void on_over(Run *r)
         w->deadline = sd_event_source_disable_unref(w->deadline);
         if (r->phase == RUN_STARTING) {
                 death = run_warden_death(r);
+                why = start_text(w->status.exec_main_status);
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "the run's warden ended while it started: %s%s%s",
-                                death ?: "?", w->status.exec_main_status >= 200 ? ": " : "",
-                                w->status.exec_main_status >= 200
-                                                ? start_failure_text(w->status.exec_main_status)
-                                                : "");
+                                death ?: "?", *why ? ": " : "", why);
         } else if (r->unit_over) {
                 if (r->phase == RUN_ENDING)
                         run_end(r);

@@ -206,7 +206,8 @@ def test_out_of_memory():
 
 
 def test_killed_in_a_flood():
-    """What it had counted and not yet written is on record all the same: the sum is the total, by both."""
+    """What it had counted and not yet written is on record all the same: the sum is the total, by both. (A record is sent, and then
+    counted as sent: death between these two lets it count once more, in one of thousands of trials.)"""
     for wait in (0.05, 0.3, 0.9):
         a = Attempts()
         a.make(100000)
@@ -215,9 +216,11 @@ def test_killed_in_a_flood():
         status, _, err = a.end()
         assert status in KILLED and "warden" in err, err
         total = int(ended(a.run)["AGENTBOX_EGRESS_DENIED"])
-        wait_for("all records", lambda: denied(a.run) == total)  # pylint: disable=cell-var-from-loop
+        wait_for("all records", lambda: denied(a.run) >= total)  # pylint: disable=cell-var-from-loop
         lost = [r for r in egress(a.run) if r.get("AGENTBOX_REASON") == "warden-lost"]
-        assert total > 0 and denied(a.run) == total and len(lost) <= 1, (total, denied(a.run), lost)
+        twice = denied(a.run) - total
+        assert total > 0 and len(lost) <= 1, (total, denied(a.run), lost)
+        assert twice in {0} | {int(r.get("AGENTBOX_COUNT", 1)) for r in egress(a.run)}, (total, denied(a.run), lost)
         assert all(r["_SYSTEMD_UNIT"] == box.BROKER_UNIT for r in lost), lost
 
 
