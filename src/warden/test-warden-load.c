@@ -88,6 +88,8 @@ static void test_denied_many(void **state)
         assert_int_equal(b.tally->denied_on_record, CONNECTS);
         assert_int_equal(box_stop(&b), 0);
         assert_int_equal(box_denied(&b, "\nAGENTBOX_DEST_ADDR=1.2.3.4\n"), CONNECTS);
+        /* Of each is known who it was: what the kernel told was read before it was judged. */
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_COMM=" INSIDE_COMM "\n"), CONNECTS);
         box_done(&b);
 }
 
@@ -212,6 +214,8 @@ static int meet_closed_journal(const void *argument)
                 int fd = connect_name(NAME_WORLD, PORT_SINK);
 
                 CHECK(fd >= 0 || errno == ECONNRESET);
+                if (fd >= 0)
+                        shutdown(fd, SHUT_WR);
                 if (fd < 0 || read_all(fd, &back, 1) == -ECONNRESET) {
                         close(fd);
                         return 0; /* what could not be recorded was not allowed */
@@ -309,6 +313,24 @@ static void test_quiet(void **state)
         assert_int_equal(b.tally->allowed, 1);
         assert_int_equal(box_denied(&b, NULL), 50);
         assert_int_equal(box_count(&b, "egress-allowed") + box_count(&b, "egress-closed"), 0);
+        box_done(&b);
+}
+
+/* But what could not be recorded were it denied is not allowed either. */
+static void test_quiet_stuck_journal(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f,
+                        &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001"), .quiet = true, .small_journal = true });
+        run_inside(f, meet_many_resets, NULL); /* full now */
+        poll(NULL, 0, 2500);
+        run_inside(f, meet_closed_journal, NULL);
+        assert_int_equal(b.tally->allowed, 0);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_REASON=no-journal\n"), 1);
+        assert_int_equal(box_denied(&b, NULL), 51);
         box_done(&b);
 }
 
@@ -450,6 +472,7 @@ int main(int argc, char *argv[])
                 cmocka_unit_test_setup_teardown(test_stuck_journal, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_no_journal, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_quiet, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_quiet_stuck_journal, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_chaos, fixture_set_up, fixture_tear_down),
         };
         int r;
