@@ -26,7 +26,7 @@
 /* Names that the resolver of these tests (test-warden-resolver.c) knows. */
 #define NAME_WORLD "one.example"         /* WORLD_IPV4 */
 #define NAME_WORLD6 "six.example"        /* WORLD_IPV6 */
-#define NAME_BOTH "both.example"         /* an address where nobody answers, then WORLD_IPV4 */
+#define NAME_BOTH "both.example"         /* BLACK_HOLE_IPV4, then WORLD_IPV4 */
 #define NAME_PRIVATE "private.example"   /* WORLD_PRIVATE_IPV4 */
 #define NAME_MIXED "mixed.example"       /* WORLD_PRIVATE_IPV4, then WORLD_IPV4 */
 #define NAME_METADATA "metadata.example" /* 169.254.169.254, then WORLD_PRIVATE_IPV4 */

@@ -16,7 +16,7 @@ static const struct {
         { NAME_WORLD, { WORLD_IPV4 } },
         { "a.wild.example", { WORLD_IPV4 } },
         { NAME_WORLD6, { WORLD_IPV6 } },
-        { NAME_BOTH, { "93.184.216.77", WORLD_IPV4 } },
+        { NAME_BOTH, { BLACK_HOLE_IPV4, WORLD_IPV4 } },
         { NAME_PRIVATE, { WORLD_PRIVATE_IPV4 } },
         { NAME_MIXED, { WORLD_PRIVATE_IPV4, WORLD_IPV4 } },
         { NAME_METADATA, { "169.254.169.254", WORLD_PRIVATE_IPV4 } },
