@@ -108,10 +108,10 @@ for family, protocol in ((socket.AF_INET, 1), (socket.AF_INET6, 58)):
 def test_nobody_answers_echo_requests():
     """Should a socket for them ever be had: the namespace itself does not answer."""
     policy()
-    client = box.start("/bin/sleep", "30", policy="egress")
+    client = box.start("/bin/sh", "-c", "echo there; exec sleep 30", policy="egress")
+    assert client.stdout.readline() == b"there\n", client.stderr.read()  # only now is it where it is to be
     found = box.newest_run(lambda r: r.get("policy") == "egress")
-    unit = f"agentbox-{found['run']}.service"
-    pid = box.wait_for("the run's process", lambda: int(box.sh(["systemctl", "show", "-P", "MainPID", unit]).strip() or 0))
+    pid = int(box.sh(["systemctl", "show", "-P", "MainPID", f"agentbox-{found['run']}.service"]))
     for name in ("ipv4/icmp_echo_ignore_all", "ipv6/icmp/echo_ignore_all"):
         value = box.sh(["nsenter", f"--net=/proc/{pid}/ns/net", "cat", f"/proc/sys/net/{name}"])
         assert value.strip() == "1", (name, value)
