@@ -108,6 +108,7 @@ for family, protocol in ((socket.AF_INET, 1), (socket.AF_INET6, 58)):
 def test_nobody_answers_echo_requests():
     """Should a socket for them ever be had: the namespace itself does not answer."""
     policy()
+    world.up()
     client = box.start("/bin/sh", "-c", "echo there; exec sleep 30", policy="egress")
     assert client.stdout.readline() == b"there\n", client.stderr.read()  # only now is it where it is to be
     found = box.newest_run(lambda r: r.get("policy") == "egress")
