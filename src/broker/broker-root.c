@@ -24,6 +24,9 @@ void run_root_done(RunRoot *r)
                 free(r->shown[i].source);
                 free(r->shown[i].destination);
         }
+        for (size_t i = 0; i < r->n_credentials; i++)
+                free(r->credentials[i].name);
+        free(r->credentials);
         free(r->shown);
         free(r->directory);
         strv_free(r->binds);
@@ -153,7 +156,7 @@ int skeleton_finish(Skeleton *s, const char *dir_path, const char *name)
 int run_root_create(int dir_fd, const char *dir_path, const Policy *p, RunRoot *ret, Error **reterr)
 {
         static int (*const steps[])(Skeleton * s, const Policy *p) = { skeleton_directories, skeleton_usr,
-                skeleton_programs, skeleton_etc, skeleton_expose };
+                skeleton_programs, skeleton_etc, skeleton_expose, skeleton_credentials };
         _cleanup_(skeleton_done) Skeleton s = { .fd = -1, .source_fd = -1, .reterr = reterr };
         int r = skeleton_open(&s, dir_fd, "root", policy_string(p, FILES_ROOT));
 

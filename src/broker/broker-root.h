@@ -16,17 +16,26 @@ typedef struct RootBind {
         ino_t inode;
 } RootBind;
 
+/* What Credential= names: a file's name in the run, and how much the file of the host holds. */
+typedef struct RootCredential {
+        char *name;
+        uint64_t size;
+} RootCredential;
+
 typedef struct RunRoot {
         char *directory; /* RUNTIME_DIR/ID/root */
         RootBind *shown; /* /usr among them; no destination twice */
         size_t n_shown;
+        RootCredential *credentials; /* PID 1 reads them, the broker never does */
+        size_t n_credentials;
         char **binds; /* the same as "SRC:DEST", for UnitContext.extra_binds */
 } RunRoot;
 void run_root_done(RunRoot *r);
 
 /* dir_fd: RUNTIME_DIR/ID, made by the caller. Everything but passwd and group, which need the uid.
- * Refuses a directory of Root= that others than root could change, and an Expose= that leads where nothing
- * may be exposed. -EOPNOTSUPP: Root= is something else than host-usr or a directory. */
+ * Refuses a credential that others than root could read or change, a directory of Root= that others than
+ * root could change, and an Expose= that leads where nothing may be exposed. -EOPNOTSUPP: Root= is something
+ * else than host-usr or a directory. */
 int run_root_create(int dir_fd, const char *dir_path, const Policy *p, RunRoot *ret, Error **reterr);
 /* Once the uid is known, before the RunSpec is sent: writes /etc/passwd and /etc/group naming it "agent". */
 int run_root_write_identity(const RunRoot *r, uid_t uid, gid_t gid, const Policy *p, Error **reterr);

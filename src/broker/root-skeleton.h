@@ -39,3 +39,5 @@ int skeleton_programs(Skeleton *s, const Policy *p);
 int skeleton_etc(Skeleton *s, const Policy *p);
 /* root-expose.c: what Expose= names, last of all */
 int skeleton_expose(Skeleton *s, const Policy *p);
+/* root-credentials.c: makes nothing in the root, only judges what PID 1 is to hand in */
+int skeleton_credentials(Skeleton *s, const Policy *p);

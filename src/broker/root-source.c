@@ -54,9 +54,8 @@ static int check_owner(const char *path, size_t n, const struct stat *st, Error 
         int length = n > 0 ? (int) n : 1;
 
         if (S_ISLNK(st->st_mode))
-                return error_set(reterr, -ELOOP,
-                                "%.*s is a symbolic link; Root= takes the path that it leads to", length,
-                                shown);
+                return error_set(reterr, -ELOOP, "%.*s is a symbolic link; name the path that it leads to",
+                                length, shown);
         if (!S_ISDIR(st->st_mode))
                 return error_set(reterr, -EOPNOTSUPP,
                                 "%.*s is not a directory; disk images are not supported in this version",
@@ -68,8 +67,8 @@ static int check_owner(const char *path, size_t n, const struct stat *st, Error 
                                 length, shown, st->st_uid);
         if (st->st_mode & (S_IWGRP | S_IWOTH))
                 return error_set(reterr, -EPERM,
-                                "%.*s can be written by others than root (mode %04o), who could put another "
-                                "tree there",
+                                "%.*s can be written by others than root (mode %04o), who could put "
+                                "something else there",
                                 length, shown, st->st_mode & 07777);
         return 0;
 }

@@ -5,7 +5,7 @@
 #include "base/strv.h"
 #include "broker/run-env.h"
 
-#define N_MINIMUM 8u
+#define N_MINIMUM 9u
 
 typedef struct Entry {
         char *text;
@@ -47,6 +47,7 @@ static int add_minimum(EntryList *l, const RunHome *home, const char *term)
                 { "LANG", "C.UTF-8" },
                 { "TMPDIR", home->tmp },
                 { "TERM", term },
+                { "CREDENTIALS_DIRECTORY", home->credentials },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {

@@ -9,6 +9,7 @@
 /* What differs between a service, where the run is a user of its own, and a scope. */
 typedef struct RunHome {
         const char *workspace, *user, *tmp;
+        const char *credentials; /* the directory where they are; NULL: it has none */
 } RunHome;
 
 /* The workload's environment: the minimum that every run has, then the policy's Set=, then what the caller

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <stdio.h>
 #include <sys/resource.h>
 
 #include "broker/run-env.h"
@@ -95,10 +96,15 @@ static int add_limits(const Run *r, RunSpec *s)
 
 int run_spec_encode(Run *r, Buf *out, Error **reterr)
 {
-        const RunHome home = run_home(r);
+        char credentials[sizeof("/run/credentials/") + sizeof(r->unit)];
+        RunHome home = run_home(r);
         RunSpec s = { .tty = r->request.tty, .copy_in = run_copy_in_fd(r) >= 0 };
         int k = add_landlock(r, &s);
 
+        if (r->root.n_credentials > 0) {
+                snprintf(credentials, sizeof(credentials), "/run/credentials/%s", r->unit);
+                home.credentials = credentials;
+        }
         if (k >= 0)
                 k = add_limits(r, &s);
         if (k >= 0)

@@ -157,6 +157,33 @@ static void test_other_root_refused(void **state)
         place_done(&place);
 }
 
+/* What is no secret of root's alone is refused by name. That one is taken, and its size known, only root can
+ * arrange: a live test. */
+static void test_credentials_refused(void **state)
+{
+        static const struct {
+                const char *setting, *says;
+                int r;
+        } rows[] = {
+                { "Files.Credential=a:/nonexistent/a",
+                                "Credential=a:/nonexistent/a: /nonexistent: No such file", -ENOENT },
+                { "Files.Credential=a:/etc/nonexistent", "/etc/nonexistent: No such file", -ENOENT },
+                { "Files.Credential=a:/etc/passwd", "/etc/passwd is open to others than root (mode 0644)",
+                                -EPERM },
+                { "Files.Credential=a:/usr/bin", "/usr/bin is not a regular file", -EINVAL },
+                { "Files.Credential=a:/etc/mtab", "/etc/mtab is a symbolic link", -ELOOP },
+        };
+        Place place;
+
+        place_init(&place);
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                const char *const settings[] = { rows[i].setting, NULL };
+
+                assert_int_equal(create_fails(&place, settings, rows[i].says), rows[i].r);
+        }
+        place_done(&place);
+}
+
 /* Where a link leads is a matter for the live tests: a policy cannot name what a test may write. */
 static void test_expose(void **state)
 {
@@ -269,6 +296,7 @@ int main(void)
                 cmocka_unit_test(test_skeleton),
                 cmocka_unit_test(test_other_root_refused),
                 cmocka_unit_test(test_expose),
+                cmocka_unit_test(test_credentials_refused),
                 cmocka_unit_test(test_links_sort_behind),
                 cmocka_unit_test(test_identity),
                 cmocka_unit_test(test_no_network),

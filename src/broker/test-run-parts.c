@@ -61,7 +61,21 @@ static void test_env_minimum(void **state)
         assert_string_equal(value_of(env, "SHELL"), "/bin/sh");
         assert_non_null(value_of(env, "PATH"));
         assert_null(value_of(env, "TERM"));
+        assert_null(value_of(env, "CREDENTIALS_DIRECTORY"));
         assert_int_equal(strv_length(env), 7);
+}
+
+static void test_env_credentials(void **state)
+{
+        _cleanup_policy_ Policy *p = policy_of("");
+        const char *given[] = { "CREDENTIALS_DIRECTORY=/workspace", NULL };
+        _cleanup_strv_ char **env = NULL, **none = NULL;
+        RunHome with = home;
+
+        with.credentials = "/run/credentials/x.service";
+        assert_int_equal(run_env_compose(p, &with, NULL, NULL, &env, NULL), 0);
+        assert_string_equal(value_of(env, "CREDENTIALS_DIRECTORY"), "/run/credentials/x.service");
+        assert_int_equal(run_env_compose(p, &with, (char **) given, NULL, &none, NULL), -EINVAL);
 }
 
 static void test_env_order(void **state)
@@ -442,6 +456,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_env_minimum),
+                cmocka_unit_test(test_env_credentials),
                 cmocka_unit_test(test_env_order),
                 cmocka_unit_test(test_env_refused),
                 cmocka_unit_test(test_env_many),

@@ -279,6 +279,34 @@ static void good_root(Fixture *f)
         };
 }
 
+/* One credential: "token", of five bytes. */
+static void good_credentials(Fixture *f)
+{
+        static const char mounts[] =
+                        "230 212 0:70 / /run/credentials ro,nosuid,nodev,noexec - tmpfs tmpfs rw\n"
+                        "231 230 0:71 / /run/credentials/agentbox-test.service "
+                        "ro,nosuid,nodev,noexec,relatime - ramfs ramfs rw,mode=700\n";
+        char path[512], *s;
+
+        if (!policy_list(f->policy, FILES_CREDENTIAL))
+                return;
+        assert_true(asprintf(&s, "%s%s", f->attest.mountinfo, mounts) > 0);
+        free(f->attest.mountinfo);
+        f->attest.mountinfo = s;
+        assert_int_equal(strv_extend(&f->attest.environ_,
+                                         "CREDENTIALS_DIRECTORY=/run/credentials/agentbox-test.service"),
+                        0);
+        fixture_write(f, FIXTURE_CREDENTIALS "/token", "12345");
+        fixture_path(f, FIXTURE_CREDENTIALS "/token", path);
+        assert_int_equal(chmod(path, 0440), 0);
+        fixture_path(f, FIXTURE_CREDENTIALS, path);
+        assert_int_equal(chmod(path, 0750), 0);
+        f->root.credentials = calloc(1, sizeof(RootCredential));
+        assert_non_null(f->root.credentials);
+        f->root.n_credentials = 1;
+        f->root.credentials[0] = (RootCredential){ .name = strdup("token"), .size = 5 };
+}
+
 /* ---- what PID 1 says */
 
 void fixture_copy_props(const UnitProps *all, UnitProps *copy)
@@ -481,6 +509,7 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
         good_limits(f);
         good_proc(f);
         good_root(f);
+        good_credentials(f);
         if (v2)
                 v2_files(f);
         else

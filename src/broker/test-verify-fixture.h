@@ -44,6 +44,8 @@ typedef struct Fixture {
  * the controllers. */
 void fixture_init(Fixture *f, const char *const *settings, bool v2);
 void fixture_done(Fixture *f);
+/* Where the credentials of a policy that has some are. */
+#define FIXTURE_CREDENTIALS "proc/4711/root/run/credentials/agentbox-test.service"
 void fixture_init_warden(Fixture *f, bool v2);
 void fixture_done_warden(Fixture *f);
 /* GetAll() as PID 1 answers it, with these and further properties. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "broker/test-verify-fixture.h"
@@ -20,6 +21,7 @@ static const char *const filtered[] = { "Limits.IOWeight=50", NULL };
 static const char *const none[] = { "Network.Egress=none", NULL };
 static const char *const addresses[] = { "Network.Egress=addresses", "Network.Allow=10.0.0.0/8", NULL };
 static const char *const open_net[] = { "Network.Egress=open", NULL };
+static const char *const secret[] = { "Files.Credential=token:/etc/credstore/token", NULL };
 static const char *const strict[] = { "Syscalls.Profile=strict", NULL };
 
 /* clang-format off */
@@ -111,6 +113,14 @@ static void mount_add(Fixture *f, const char *line)
         f->attest.mountinfo = s;
 }
 
+static void credential_chmod(Fixture *f, const char *path, mode_t mode)
+{
+        char full[512];
+
+        fixture_path(f, path, full);
+        assert_int_equal(chmod(full, mode), 0);
+}
+
 /* clang-format off */
 DO(mount_home, mount_add(f, "300 204 0:43 /home /home rw,nosuid,relatime - ext4 /dev/vda rw"))
 DO(mount_usr, mount_add(f, "300 204 0:43 /usr /usr rw,nosuid,relatime - ext4 /dev/vda rw"))
@@ -122,6 +132,23 @@ DO(exposed_other, f->root.shown[0].inode++)
 DO(exposed_elsewhere, f->root.shown[0].device++)
 DO(exposed_gone, fixture_replace(&f->root.shown[0].destination, "/opt"))
 DO(exposed_nothing, run_root_done(&f->root))
+DO(credential_gone, fixture_unlink(f, FIXTURE_CREDENTIALS "/token"))
+DO(credential_longer, fixture_write(f, FIXTURE_CREDENTIALS "/token", "123456"))
+DO(credential_more, fixture_write(f, FIXTURE_CREDENTIALS "/host-key", "x"))
+DO(credential_directory, fixture_write(f, FIXTURE_CREDENTIALS "/token2/x", ""))
+DO(credential_open, credential_chmod(f, FIXTURE_CREDENTIALS "/token", 0444))
+DO(credentials_open, credential_chmod(f, FIXTURE_CREDENTIALS, 0755))
+DO(credentials_elsewhere, f->input.peer.pid = 4712)
+DO(credentials_writable, mount_add(f, "300 204 0:71 / /run/credentials/agentbox-test.service rw,nosuid,nodev,noexec - ramfs ramfs rw"))
+DO(credentials_exec, mount_add(f, "300 204 0:71 / /run/credentials/agentbox-test.service ro,nosuid,nodev - ramfs ramfs rw"))
+DO(credentials_on_disk, mount_add(f, "300 204 0:43 /x /run/credentials/agentbox-test.service ro,nosuid,nodev,noexec - ext4 /dev/vda rw"))
+DO(credentials_parent, mount_add(f, "300 204 0:43 /run /run/credentials rw,nosuid,nodev,noexec - tmpfs tmpfs rw"))
+DO(credentials_unmounted, fixture_replace(&f->attest.mountinfo, "1 1 0:1 / / ro,nosuid - tmpfs tmpfs rw\n"))
+DO(credentials_of_another, mount_add(f, "300 204 0:72 / /run/credentials/agentbox-other.service ro,nosuid,nodev,noexec - ramfs ramfs rw"))
+DO(credentials_unasked, mount_add(f, "300 204 0:72 / /run/credentials ro,nosuid,nodev,noexec - tmpfs tmpfs rw"))
+ATTEST(credentials_variable, strv_extend(&a->environ_, "CREDENTIALS_DIRECTORY=/workspace"))
+ATTEST(credentials_variable_unasked, strv_extend(&a->environ_, "CREDENTIALS_DIRECTORY=/run/credentials/agentbox-test.service"))
+DO(credential_loaded, fixture_answer(f, "LoadCredential")->l[1][1]++)
 DO(mount_none, fixture_replace(&f->attest.mountinfo, ""))
 ATTEST(root_writable, a->fs[ATTEST_FS_ROOT].flags = ST_NOSUID)
 ATTEST(usr_suid, a->fs[ATTEST_FS_USR].flags = ST_RDONLY)
@@ -386,6 +413,15 @@ static const Break breaks[] = {
         B("mounts", mount_none),
         B("exposed", exposed_other), B("exposed", exposed_elsewhere), B("exposed", exposed_gone),
         B("exposed", exposed_nothing),
+        B("credentials", credential_gone, secret), B("credentials", credential_longer, secret),
+        B("credentials", credential_more, secret), B("credentials", credential_directory, secret),
+        B("credentials", credential_open, secret), B("credentials", credentials_open, secret),
+        B("credentials", credentials_elsewhere, secret), B("credentials", credentials_writable, secret),
+        B("credentials", credentials_exec, secret), B("credentials", credentials_on_disk, secret),
+        B("credentials", credentials_parent, secret), B("credentials", credentials_unmounted, secret),
+        B("mounts", credentials_of_another, secret), B("mounts", credentials_unasked),
+        B("environment", credentials_variable, secret), B("environment", credentials_variable_unasked),
+        B("properties", credential_loaded, secret),
         B("read-only", root_writable), B("read-only", usr_suid), B("read-only", etc_absent),
         B("read-only", root_written), B("read-only", usr_written), B("read-only", etc_written),
         B("workspace", workspace_big), B("workspace", workspace_unlimited),
@@ -461,7 +497,7 @@ static void check_good(const char *const *settings, bool v2)
 
 static void test_good(void **state)
 {
-        static const char *const *const all[] = { filtered, none, addresses, open_net, strict };
+        static const char *const *const all[] = { filtered, none, addresses, open_net, strict, secret };
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++) {
                 check_good(all[i], false);

@@ -250,13 +250,19 @@ int verify_environment(const VerifyInput *in, Buf *why)
         static const char *const prefixes[] = { "LD_", "GLIBC_", "MALLOC_", "GCONV_",
                 "LOCPATH=", "NLSPATH=", "RES_OPTIONS=", "LISTEN_",
                 "NOTIFY_SOCKET=", "CREDENTIALS_DIRECTORY=", "FDSTORE=" };
+        _cleanup_free_ char *credentials = NULL;
         int r = 0;
 
+        if (has_credentials(in) && credentials_directory(in, &credentials) < 0)
+                return -ENOMEM;
         STRV_FOREACH(i, in->attest->environ_)
                 for (size_t k = 0; k < ELEMENTSOF(prefixes); k++) {
                         _cleanup_free_ char *shown = NULL;
 
                         if (!startswith(*i, prefixes[k]))
+                                continue;
+                        if (credentials && streq(prefixes[k], "CREDENTIALS_DIRECTORY=") &&
+                                        streq(*i + strlen(prefixes[k]), credentials))
                                 continue;
                         shown = escape_for_display(*i, strcspn(*i, "="), 64);
                         if (!shown)

@@ -190,6 +190,8 @@ static bool mount_is_expected(const VerifyInput *in, const Mount *m)
                                                 (known[i].below && beneath(m->target, known[i].path))))
                         return true;
         }
+        if (read_only && is_mount_of_credentials(in, m->target, m->type))
+                return true;
         for (size_t i = 0; read_only && binds && binds->l && binds->l[i]; i += 2)
                 if (beneath(m->target, binds->l[i + 1]))
                         return true;

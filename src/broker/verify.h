@@ -47,6 +47,14 @@ int mountinfo_next(const char **line, char **ret_target, char **ret_type, char *
 /* Whether the option is in a list with commas. */
 bool has_mount_option(const char *options, const char *option);
 
+/* verify-credentials.c: what Credential= names */
+int verify_credentials(const VerifyInput *in, Buf *why);
+bool has_credentials(const VerifyInput *in);
+/* Where they are, inside; newly allocated. */
+int credentials_directory(const VerifyInput *in, char **ret);
+/* Whether PID 1 mounts something of that type there for them. */
+bool is_mount_of_credentials(const VerifyInput *in, const char *target, const char *type);
+
 /* verify-cgroup.c: the kernel's side of the unit */
 int verify_cgroup(const VerifyInput *in, Buf *why);
 int verify_memory_limit(const VerifyInput *in, Buf *why);

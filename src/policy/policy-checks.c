@@ -230,6 +230,48 @@ int policy_check_expose(const char *s, size_t *ret_offset, char **ret_canonical,
         return 0;
 }
 
+const char *policy_credential_path(const char *item)
+{
+        return strchr(item, ':') + 1;
+}
+
+/* The name becomes a file's, the path a word of a unit's file, in which PID 1 looks for quotes and
+ * specifiers. */
+int policy_check_credential(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr)
+{
+        static const char *const never[] = { "/proc", "/sys", "/dev", "/tmp", "/var/tmp" };
+        size_t n = strcspn(s, ":");
+        int r;
+
+        *ret_offset = 0;
+        if (s[n] != ':')
+                return error_set(reterr, -EINVAL,
+                                "\"%s\" is not of the form NAME:PATH, such as "
+                                "api-token:/etc/agentbox/credentials/api-token",
+                                s);
+        if (n == 0 || n > 64 || s[0] == '.' || s[0] == '-' || strspn(s, NAME_CHARACTERS) != n)
+                return error_set(reterr, -EINVAL,
+                                "\"%.*s\" is no name of a credential: up to 64 letters, digits, \"_\", "
+                                "\"-\" "
+                                "and \".\", not starting with \".\" or \"-\"",
+                                (int) MIN2(n, (size_t) 80), s);
+        r = check_path(s + n + 1, ret_offset, reterr);
+        *ret_offset += n + 1;
+        if (r < 0)
+                return r;
+        *ret_offset = n + 1 + strspn(s + n + 1, NAME_CHARACTERS "/@+=,");
+        if (s[*ret_offset])
+                return error_set(reterr, -EINVAL,
+                                "the path of a credential has letters, digits and \"/_.-@+=,\" alone");
+        *ret_offset = n + 1;
+        if (streq(s + n + 1, "/"))
+                return error_set(reterr, -EINVAL, "/ is no file");
+        for (size_t i = 0; i < ELEMENTSOF(never); i++)
+                if (policy_path_beneath(s + n + 1, never[i]))
+                        return error_set(reterr, -EINVAL, "no credential lies beneath %s", never[i]);
+        return 0;
+}
+
 /* Where a workspace would hide what the sandbox needs, or be hidden by it. */
 int policy_check_workspace(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr)
 {

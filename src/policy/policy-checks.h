@@ -13,6 +13,7 @@
 int policy_check_policy_name(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_root(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_expose(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
+int policy_check_credential(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_workspace(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_set(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_pass(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
@@ -20,6 +21,9 @@ int policy_check_allow(const char *s, size_t *ret_offset, char **ret_canonical, 
 int policy_check_syscall_allow(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_syscall_deny(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_account(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
+
+/* The path behind the name in an item of Credential=. */
+const char *policy_credential_path(const char *item);
 
 /* One path is the other, or lies beneath it. */
 bool policy_path_beneath(const char *path, const char *directory);

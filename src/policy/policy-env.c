@@ -5,7 +5,8 @@
 
 /* Variables by which whoever sets them has a program run other code than it was built with, or start another
  * program: named by the loaders' and interpreters' manuals. Not PATH, EDITOR, CC and the like, whose purpose
- * everybody knows and which are asked for on purpose; nor what only chooses a language, colours or a cache. */
+ * everybody knows and which are asked for on purpose; nor what only chooses a language, colours or a cache.
+ */
 
 /* Patterns of fnmatch(3). Of one reader a line where that fits. */
 /* clang-format off */

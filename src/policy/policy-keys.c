@@ -83,6 +83,18 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                        "writable; but a socket beneath such a path can be connected to. Paths that hold "
                        "secrets or the host's own sockets, and their parents, are refused.",
         },
+        [FILES_CREDENTIAL] = {
+                .section = "Files", .name = "Credential", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
+                .by = POLICY_BY_SERVICE | POLICY_BY_BROKER | POLICY_BY_SHIM, .max = 4095,
+                .check = policy_check_credential, .syntax = "NAME:PATH...",
+                .doc = "Secrets that the workload cannot do without: the content of a file of the host is the "
+                       "read-only file NAME in the directory that CREDENTIALS_DIRECTORY names in its "
+                       "environment. PID 1 reads it (LoadCredential=); it is in no command line, environment, "
+                       "property or record. The file and all directories that it is in must be root's, and it "
+                       "must be readable by root alone. What the workload is given it can pass on to wherever "
+                       "[Network] lets it.",
+        },
         [FILES_WORKSPACE] = {
                 .section = "Files", .name = "Workspace", .type = POLICY_TYPE_STRING,
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
@@ -322,7 +334,7 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
 /* clang-format on */
 
 static_assert(ELEMENTSOF(policy_keys) == _POLICY_KEY_MAX, "a row for each key");
-static_assert(_POLICY_KEY_MAX == 37,
+static_assert(_POLICY_KEY_MAX == 38,
                 "a key was added or dropped: look at its row, the shipped policies and the golden files");
 
 static const char *const sections[] = { "Policy", "Files", "Environment", "Network", "Limits", "Syscalls",

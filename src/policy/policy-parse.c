@@ -225,6 +225,21 @@ static void check_paths(const Policy *p, PolicyProblems *problems)
                                         v->l[i], workspace);
 }
 
+/* Each name is one file. */
+static void check_credentials(const Policy *p, PolicyProblems *problems)
+{
+        const PolicyValue *v = p->values + FILES_CREDENTIAL;
+
+        for (size_t i = 0; v->l && v->l[i]; i++) {
+                size_t n = strcspn(v->l[i], ":") + 1;
+
+                for (size_t k = 0; k < i; k++)
+                        if (strncmp(v->l[i], v->l[k], n) == 0)
+                                note_at(problems, v->from[i], "Credential=%s: the name is taken by %s",
+                                                v->l[i], v->l[k]);
+        }
+}
+
 static void check_variables(const Policy *p, PolicyProblems *problems)
 {
         const PolicyValue *set = p->values + ENVIRONMENT_SET, *pass = p->values + ENVIRONMENT_PASS;
@@ -245,5 +260,6 @@ void policy_check_consistent(const Policy *p, PolicyProblems *problems)
         check_rules(p, problems);
         check_counted(p, problems);
         check_paths(p, problems);
+        check_credentials(p, problems);
         check_variables(p, problems);
 }

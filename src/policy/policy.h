@@ -19,6 +19,7 @@ typedef enum PolicyKey {
 
         FILES_ROOT,
         FILES_EXPOSE,
+        FILES_CREDENTIAL,
         FILES_WORKSPACE,
         FILES_WORKSPACE_SIZE,
         FILES_WORKSPACE_INODES,

@@ -163,8 +163,8 @@ static void test_mutations(void **state)
 static void test_assignments(void **state)
 {
         static const char *const seeds_set[] = { "Limits.Memory=128M", "Network.Allow=tls a.example.org",
-                "Syscalls.Deny=@network ptrace", "Files.Expose=/srv/a", "Limits.Runtime=1h 30min",
-                "Network.Egress=none" };
+                "Syscalls.Deny=@network ptrace", "Files.Expose=/srv/a", "Files.Credential=a:/etc/a",
+                "Limits.Runtime=1h 30min", "Network.Egress=none" };
 
         for (unsigned round = 0; round < 2000; round++) {
                 const char *seed = seeds_set[dice(ELEMENTSOF(seeds_set))];
@@ -186,6 +186,7 @@ static void test_assignments(void **state)
                         assert_true(policy_u64(p, LIMITS_MEMORY) <= 256 << 20);
                         assert_null(policy_list(p, NETWORK_ALLOW));
                         assert_null(policy_list(p, FILES_EXPOSE));
+                        assert_null(policy_list(p, FILES_CREDENTIAL));
                 }
         }
 }

@@ -11,10 +11,11 @@
 #include "policy/policy-value.h"
 #include "policy/policy.h"
 
-static const char base[] = "[Files]\nExpose=/srv/a /srv/b\n[Environment]\nPass=LANG "
-                           "TZ\nSet=A=b\n[Network]\nAllow=tls *.example.org\n"
-                           "Allow=tcp 10.0.0.0/8:22\n[Syscalls]\nAllow=ptrace "
-                           "kcmp\nDeny=@mqueue\n[Limits]\nFileSize=1G\n";
+static const char base[] =
+                "[Files]\nExpose=/srv/a /srv/b\nCredential=a:/etc/a b:/etc/b\n[Environment]\nPass=LANG "
+                "TZ\nSet=A=b\n[Network]\nAllow=tls *.example.org\n"
+                "Allow=tcp 10.0.0.0/8:22\n[Syscalls]\nAllow=ptrace "
+                "kcmp\nDeny=@mqueue\n[Limits]\nFileSize=1G\n";
 
 static Policy *parsed(const char *text)
 {
@@ -64,6 +65,12 @@ static const Row rows[] = {
         { "Network.Allow=tcp 0.0.0.0/0:22", -EPERM, 0, NULL },
         { "Network.Allow=tls metadata.google.internal", -EINVAL, -EINVAL, "metadata" },
         { "Network.Allow=@package-index", -EINVAL, -EINVAL, "name the rules" },
+        { "Files.Credential=b:/etc/b", 0, 0, NULL },
+        { "Files.Credential=", 0, 0, NULL },
+        { "Files.Credential=c:/etc/c", -EPERM, 0,
+                        "Files.Credential=c:/etc/c is more than the policy allows" },
+        { "Files.Credential=a:/etc/b", -EPERM, 0, NULL },
+        { "Files.Credential=a", -EINVAL, -EINVAL, NULL },
         { "Files.Expose=/srv/a", 0, 0, NULL },
         { "Files.Expose=", 0, 0, NULL },
         { "Files.Expose=/srv/a /srv/c", -EPERM, 0,

@@ -168,6 +168,20 @@ static void test_refused_forms(void **state)
                 { "[Files]\nWorkspaceInodes=0\n", "out of range" },
                 { "[Files]\nRoot=relative\n", "neither host-usr nor" },
                 { "[Files]\nRoot=/srv/../etc\n", "without \".\" and \"..\"" },
+                { "[Files]\nCredential=token\n", "NAME:PATH" },
+                { "[Files]\nCredential=:/etc/x\n", "no name of a credential" },
+                { "[Files]\nCredential=../x:/etc/x\n", "no name of a credential" },
+                { "[Files]\nCredential=a/b:/etc/x\n", "no name of a credential" },
+                { "[Files]\nCredential=token:x\n", "not an absolute path" },
+                { "[Files]\nCredential=token:/\n", "no file" },
+                { "[Files]\nCredential=token:/etc/../x\n", "\"..\"" },
+                { "[Files]\nCredential=token:/etc/x:y\n", "\":\"" },
+                { "[Files]\nCredential=token:/etc/100%n\n", "letters, digits" },
+                { "[Files]\nCredential=token:/etc/\"x\n", "letters, digits" },
+                { "[Files]\nCredential=token:/proc/1/environ\n", "beneath /proc" },
+                { "[Files]\nCredential=token:/tmp/x\n", "beneath /tmp" },
+                { "[Files]\nCredential=a:/etc/x b:/etc/y\nCredential=a:/etc/y\n",
+                                "the name is taken by a:/etc/x" },
                 { "[Files]\nExpose=srv\n", "not an absolute path" },
                 { "[Files]\nExpose=/\n", "everything" },
                 { "[Files]\nExpose=/srv/\n", "at its end" },
@@ -257,7 +271,8 @@ static void test_print_parse_print(void **state)
 {
         _cleanup_policy_ Policy *p = parsed(
                         "[Policy]\nDescription=Größe \\\\ # and\n[Files]\nRoot=/\nExpose=/srv/a /srv/b\n"
-                        "[Environment]\nSet=A= b \\\\\nPass=X Y\n[Network]\nEgress=addresses\n"
+                        "Credential=a:/etc/x b:/etc/y@1\n[Environment]\nSet=A= b \\\\\nPass=X "
+                        "Y\n[Network]\nEgress=addresses\n"
                         "Allow=192.0.2.0/24 "
                         "2001:db8::/32\n[Limits]\nFileSize=1G\n"
                         "IOWeight=3\nRuntime=1h "

@@ -183,9 +183,9 @@ static void test_files(void **state)
 {
         static const char *const settings[] = { "Files.Workspace=/srv/w", "Files.WorkspaceSize=1M",
                 "Files.WorkspaceInodes=100", "Files.TmpSize=2M", "Files.ShmSize=4M",
-                "Files.Expose=/opt/a /usr", NULL };
+                "Files.Expose=/opt/a /usr", "Files.Credential=a:/etc/credstore/a b.c:/srv/b", NULL };
         char *binds[] = { (char *) "/etc/ssl/certs:/etc/ssl/certs", (char *) "/x:/opt/a", NULL };
-        _cleanup_(unit_props_done) UnitProps p = {};
+        _cleanup_(unit_props_done) UnitProps p = {}, none = {};
         UnitContext c = context;
 
         c.extra_binds = binds;
@@ -201,6 +201,9 @@ static void test_files(void **state)
                         "/dev/shm:mode=1777,size=4194304,nr_inodes=100,nosuid,nodev "
                         "/run:mode=0755,size=64k,nr_inodes=16,nosuid,nodev,noexec,ro "
                         "/dev/pts:mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro");
+        check_line(&p, "LoadCredential", "LoadCredential=a:/etc/credstore/a\nLoadCredential=b.c:/srv/b");
+        make(&c, NULL, &none);
+        assert_null(unit_props_find(&none, "LoadCredential"));
 }
 
 /* Where the root is another system's tree, the shim is not in it. */

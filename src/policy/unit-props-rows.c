@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "policy/filter-compile.h"
+#include "policy/policy-checks.h"
 #include "policy/prefix-set.h"
 #include "policy/unit-props.h"
 
@@ -240,6 +241,21 @@ static int fill_inaccessible(const Policy *p, const UnitContext *c, UnitProp *q,
         return list_of(proc, ELEMENTSOF(proc), q, reterr);
 }
 
+static int fill_credentials(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        STRV_FOREACH(i, policy_list(p, FILES_CREDENTIAL)) {
+                const char *path = policy_credential_path(*i);
+                _cleanup_free_ char *name = strndup(*i, (size_t) (path - *i) - 1);
+                int r = name ? list_add(&q->l, name, reterr) : error_set(reterr, -ENOMEM, "out of memory");
+
+                if (r >= 0)
+                        r = list_add(&q->l, path, reterr);
+                if (r < 0)
+                        return r;
+        }
+        return q->l != NULL;
+}
+
 static int fill_core(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
 {
         q->u = MAX2(policy_u64(p, LIMITS_CORE_SIZE), LIMIT_NO_CORE);
@@ -433,6 +449,7 @@ const UnitPropRow unit_prop_rows[] = {
             .keys = K(FILES_WORKSPACE) | K(FILES_WORKSPACE_SIZE) | K(FILES_WORKSPACE_INODES) |
                     K(FILES_TMP_SIZE) | K(FILES_SHM_SIZE) | K(SYSCALLS_PROFILE),
             .fill = fill_tmpfs),
+        ROW("LoadCredential", PAIRS, SERVICE, "credentials", .keys = K(FILES_CREDENTIAL), .fill = fill_credentials),
         ROW("InaccessiblePaths", STRV, SERVICE, "sys", .keys = K(SYSCALLS_PROFILE), .fill = fill_inaccessible),
         SANDBOX("MountAPIVFS", "proc"),
         ROW("ProtectSystem", STRING, SERVICE, "read-only", .s = "strict"),

@@ -35,11 +35,11 @@ static void words(Buf *b, char *const *l)
         }
 }
 
-static void pairs(Buf *b, char *const *l)
+static void pairs(Buf *b, char *const *l, const char *between)
 {
         for (size_t i = 0; l && l[i]; i += 2) {
                 if (i > 0)
-                        buf_append(b, " ", 1);
+                        buf_append(b, between, strlen(between));
                 word(b, l[i]);
                 buf_append(b, ":", 1);
                 word(b, l[i + 1]);
@@ -99,8 +99,11 @@ int unit_prop_to_text(const UnitProp *q, char **ret)
                         words(&b, q->l);
                         break;
                 case UNIT_PROP_PAIRS:
+                        /* The one list of pairs that takes one a line. */
+                        pairs(&b, q->l, streq(q->name, "LoadCredential") ? "\nLoadCredential=" : " ");
+                        break;
                 case UNIT_PROP_BINDS:
-                        pairs(&b, q->l);
+                        pairs(&b, q->l, " ");
                         break;
                 }
         if (r < 0)
@@ -124,6 +127,17 @@ char *unit_props_to_text(const UnitProps *p)
         return buf_take_string(&b);
 }
 
+static int add_lines(char ***l, const char *text)
+{
+        _cleanup_strv_ char **lines = NULL;
+        int r = strv_split(text, "\n", &lines);
+
+        STRV_FOREACH(i, lines)
+                if (r >= 0)
+                        r = strv_extend(l, *i);
+        return r;
+}
+
 int unit_props_text_for_key(const UnitProps *p, PolicyKey key, char ***ret)
 {
         _cleanup_strv_ char **l = NULL;
@@ -137,7 +151,7 @@ int unit_props_text_for_key(const UnitProps *p, PolicyKey key, char ***ret)
                         continue;
                 r = unit_prop_to_text(p->props + i, &line);
                 if (r >= 0 && line)
-                        r = strv_push(&l, TAKE_PTR(line));
+                        r = add_lines(&l, line);
                 if (r < 0)
                         return r;
         }

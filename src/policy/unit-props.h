@@ -106,7 +106,8 @@ const UnitProp *unit_props_find(const UnitProps *p, const char *name);
 /* "NAME=VALUE" per line as systemd's own files write it, for policy explain, golden files and "systemd-run"
  * comparisons. NULL when out of memory. */
 char *unit_props_to_text(const UnitProps *p);
-/* One line of it; *ret is NULL for a property that has no line of its own. */
+/* One line of it (of LoadCredential, one for each); *ret is NULL for a property that has no line of its own.
+ */
 int unit_prop_to_text(const UnitProp *q, char **ret);
 /* The lines of the properties that carry this key, for policy explain; an empty list where none does. */
 int unit_props_text_for_key(const UnitProps *p, PolicyKey key, char ***ret);
