@@ -52,6 +52,7 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         snprintf(r->status.invocation_id, sizeof(r->status.invocation_id), "%s", s->invocation_id);
         r->verified = TAKE_PTR(s->verified);
         r->uid = s->uid;
+        r->gid = s->gid;
         r->peer.pid = (pid_t) s->main_pid;
         r->detached = s->detached;
         r->result.started = s->started;
@@ -59,6 +60,8 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         r->memory_max = s->memory_max;
         r->runtime_usec = s->runtime_usec;
         r->output_max = s->output_max;
+        /* Without it, its results are lost; it goes on all the same. */
+        (void) run_copy_adopt(r, TAKE_PTR(s->copy_paths), s->copy_bytes, s->copy_files);
         return r;
 }
 
@@ -246,6 +249,7 @@ int broker_adopt(Manager *m, Error **reterr)
                         sd_journal_print(LOG_WARNING, "%s belongs to no run and is ended", *i);
                         end_unit(m, *i);
                 }
+        copy_store_done(&m->copies);
         manager_arm_sampler(m);
         return 0;
 }

@@ -286,9 +286,10 @@ static int settle_in(Run *r, Error **reterr)
                 if (k < 0)
                         return k;
         }
-        if (run_copy_wants_workspace(r))
-                r->copy->workspace_fd = TAKE_FD(workspace_fd);
-        return 0;
+        if (!run_copy_wants_workspace(r))
+                return 0;
+        k = run_copy_keep_workspace(r, TAKE_FD(workspace_fd));
+        return k < 0 ? error_set(reterr, k, "cannot leave the run's workspace with PID 1: %s", strerror(-k)) : 0;
 }
 
 static int launch(Run *r, Error **reterr)
@@ -411,6 +412,7 @@ void run_advance(Run *r)
                 return;
         }
         r->uid = r->peer.uid;
+        r->gid = r->peer.gid;
         if (!r->warden) {
                 begin_workload(r);
                 return;

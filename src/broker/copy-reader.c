@@ -75,11 +75,11 @@ int copy_reader_finish(pid_t pid, int report_fd, CopyoutReport *ret)
         ssize_t n;
         int r;
 
-        /* It had its say; whatever it does now, it is over. What it wrote before stays in the pipe. */
-        (void) kill(pid, SIGKILL);
-        do
-                r = waitpid(pid, NULL, 0);
-        while (r < 0 && errno == EINTR);
+        /* It had its say; whatever it does now, it is over. What it wrote before stays in the pipe. Where it
+         * cannot be ended, it is not waited for either. */
+        r = kill(pid, SIGKILL) < 0 && errno != ESRCH ? WNOHANG : 0;
+        while (waitpid(pid, NULL, r) < 0 && errno == EINTR)
+                ;
         do
                 n = read(report_fd, p, sizeof(p));
         while (n < 0 && errno == EINTR);

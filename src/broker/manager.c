@@ -236,6 +236,9 @@ int manager_start(Manager *m, Error **reterr)
 {
         int r;
 
+        r = copy_store_receive(&m->copies);
+        if (r < 0)
+                return error_set(reterr, r, "cannot take what an earlier broker left: %s", strerror(-r));
         r = open_runtime_directory(m);
         if (r < 0)
                 return error_set(reterr, r, "%s: %s (it must be root's, and writable for nobody else)",

@@ -151,7 +151,12 @@ static int on_executed(sd_event_source *source, int fd, uint32_t revents, void *
                 run_on_failure(r, &f);
                 return 0;
         }
-        run_on_executed(r);
+        if (!run_copy_awaits_copied(r))
+                run_on_executed(r);
+        else if (source) /* it died over the caller's files; of what, PID 1 says soon */
+                return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+        else
+                run_on_failure(r, &(ExecFailure){ .stage = EXEC_STAGE_UNPACK });
         return 0;
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/mount.h>
@@ -63,6 +64,34 @@ int run_copy_take(Run *r)
         return 0;
 }
 
+int run_copy_adopt(Run *r, char **paths, uint64_t max_bytes, uint64_t max_files)
+{
+        RunCopy *c = strv_length(paths) > 0 ? calloc(1, sizeof(*c)) : NULL;
+
+        if (!c) {
+                int k = strv_length(paths) > 0 ? -ENOMEM : 0;
+
+                strv_free(paths);
+                return k;
+        }
+        *c = (RunCopy){
+                .in_fd = -1,
+                .paths = paths,
+                .max_bytes = max_bytes,
+                .max_files = max_files,
+                .report_fd = -1,
+        };
+        copy_store_take(&r->manager->copies, r->id, &c->out_fd, &c->workspace_fd);
+        r->copy = c;
+        return 0;
+}
+
+int run_copy_keep_workspace(Run *r, int workspace_fd)
+{
+        r->copy->workspace_fd = workspace_fd;
+        return copy_store_put(r->id, r->copy->out_fd, workspace_fd);
+}
+
 int run_copy_in_fd(const Run *r)
 {
         return r->copy ? r->copy->in_fd : -1;
@@ -116,7 +145,7 @@ static void record_copied(const Run *r, AuditEvent event, const char *where, uin
 
         if (left > 0 && asprintf(&reason,
                                         "%" PRIu64 " were left out: devices, sockets, fifos, links that may "
-                                                   "lead out, or not readable",
+                                        "lead out, or not readable",
                                         left) < 0)
                 reason = NULL;
         if (asprintf(&message, "Run %s: %" PRIu64 " files, %" PRIu64 " bytes copied %s%s%s", r->id, files,
@@ -150,13 +179,42 @@ void run_copy_on_copied(Run *r, const ExecCopied *c)
         record_copied(r, AUDIT_COPY_IN, "in", c->files, c->bytes, c->left);
 }
 
-static char *why_not_unpacked(const Run *r, int error)
+bool run_copy_awaits_copied(const Run *r)
+{
+        return r->copy && r->copy->awaits_copied;
+}
+
+static const char *why_shim_died(Run *r)
+{
+        static const struct {
+                const char *result, *text;
+        } rows[] = {
+                { "timeout", "the run's time limit passed meanwhile" },
+                { "oom-kill", "the run's memory limit was reached (what is in the workspace counts)" },
+        };
+
+        run_usage_sample(&r->usage);
+        if (r->usage.last[USAGE_OOM_KILLS] != UINT64_MAX && r->usage.last[USAGE_OOM_KILLS] > 0)
+                return rows[1].text;
+        /* Its counter may be gone already; nobody else kills it so. */
+        if (r->kill_reason == KILL_NONE && r->status.exec_main_code == CLD_KILLED &&
+                        r->status.exec_main_status == SIGKILL)
+                return rows[1].text;
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++)
+                if (r->status.result && streq(rows[i].result, r->status.result))
+                        return rows[i].text;
+        return r->kill_reason != KILL_NONE ? "the run was ended meanwhile" : "the shim died over it";
+}
+
+static char *why_not_unpacked(Run *r, int error)
 {
         _cleanup_free_ char *size = NULL, *inodes = NULL, *file_size = NULL;
         char *text;
         int k;
 
         switch (error) {
+        case 0:
+                return strdup(why_shim_died(r));
         case ENOSPC:
         case EDQUOT:
                 size = format_size(policy_u64(r->policy, FILES_WORKSPACE_SIZE));
@@ -197,8 +255,12 @@ char *run_copy_on_unpack_failure(Run *r, int error)
 
 /* ---- out */
 
-static void drop_out(RunCopy *c)
+static void drop_out(Run *r)
 {
+        RunCopy *c = r->copy;
+
+        if (c->out_fd >= 0 || c->workspace_fd >= 0)
+                copy_store_drop(r->id);
         c->report_source = sd_event_source_disable_unref(c->report_source);
         c->deadline = sd_event_source_disable_unref(c->deadline);
         closep(&c->out_fd);
@@ -214,6 +276,9 @@ static void end_out(Run *r, const char *why)
         _cleanup_free_ char *said = NULL;
         int k = 0;
 
+        /* Before its descriptor is closed: a child that is just being forked has a copy of that, and the
+         * loop would go on hearing of it. */
+        c->report_source = sd_event_source_disable_unref(c->report_source);
         if (c->reader > 0)
                 k = copy_reader_finish(c->reader, TAKE_FD(c->report_fd), &report);
         c->reader = 0;
@@ -225,7 +290,7 @@ static void end_out(Run *r, const char *why)
                 record_copied(r, AUDIT_COPY_OUT, "out", report.entries, report.bytes, report.left);
         else
                 record_refused(r, "nothing whole is copied out", report.entries, report.bytes, why);
-        drop_out(c);
+        drop_out(r);
 }
 
 static int on_report(sd_event_source *source, int fd, uint32_t revents, void *userdata)
@@ -252,7 +317,7 @@ static int start_reader(Run *r, Error **reterr)
         Manager *m = r->manager;
         const CopyoutSpec spec = {
                 .uid = r->uid,
-                .gid = r->scope ? r->gid : r->peer.gid,
+                .gid = r->gid,
                 .max_entries = c->max_files,
                 .max_bytes = c->max_bytes,
                 .paths = c->paths,
@@ -268,6 +333,7 @@ static int start_reader(Run *r, Error **reterr)
         /* The caller is to see the end as soon as the reader is gone. */
         closep(&c->out_fd);
         c->out_fd = -1;
+        copy_store_drop(r->id);
         k = sd_event_add_io(m->event, &c->report_source, c->report_fd, EPOLLIN, on_report, r);
         if (k >= 0)
                 k = sd_event_add_time_relative(m->event, &c->deadline, CLOCK_MONOTONIC, COPY_WAIT_USEC, 0,
@@ -286,7 +352,7 @@ bool run_copy_is_over(Run *r)
         if (c->out_fd < 0)
                 return true;
         if (r->refused || r->client_gone) {
-                drop_out(c);
+                drop_out(r);
                 return true;
         }
         k = start_reader(r, &e);

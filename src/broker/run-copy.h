@@ -30,6 +30,10 @@ typedef struct RunCopy {
 RunCopy *run_copy_free(RunCopy *c);
 /* What the request has of it: from here on it is the run's. */
 int run_copy_take(Run *r);
+/* Of a run that an earlier broker began; paths are taken over. */
+int run_copy_adopt(Run *r, char **paths, uint64_t max_bytes, uint64_t max_files);
+/* The workspace, which is taken over, is kept until its run is dead, by PID 1 too. */
+int run_copy_keep_workspace(Run *r, int workspace_fd);
 /* The descriptor that goes to the shim; -1: none. */
 int run_copy_in_fd(const Run *r);
 /* Whether the workspace will be wanted when everybody in it is dead. */
@@ -40,8 +44,11 @@ int run_copy_open_scope_workspace(const char *path);
 void run_copy_on_sent(Run *r);
 /* The shim has said that the files are there, or that they will not be. */
 void run_copy_on_copied(Run *r, const ExecCopied *c);
-/* In words; newly allocated. Written down, too. */
+/* In words; newly allocated. Written down, too. error 0: it died over them, and PID 1 has said of what
+ * (r->status). */
 char *run_copy_on_unpack_failure(Run *r, int error);
+/* The shim has the files to write still: nothing was executed. */
+bool run_copy_awaits_copied(const Run *r);
 /* All processes of the run are dead: whether its results are out, or will not be. run_end() follows when
  * they are. */
 bool run_copy_is_over(Run *r);

@@ -8,12 +8,12 @@
 #include "base/strv.h"
 #include "broker/run-state.h"
 
-#define STATE_MAGIC 0x34525341u /* "ASR4" */
-#define STATE_SIZE_MAX (256u * 1024)
+#define STATE_MAGIC 0x35525341u /* "ASR5" */
+#define STATE_SIZE_MAX (1024u * 1024)
 #define STATE_STRING_MAX (64u * 1024)
 #define STATE_LIST_MAX 256u
 
-/* The message: u32 magic, u8 phase, then these strings, numbers, and the list of promises. */
+/* The message: u32 magic, u8 phase, then these strings, numbers, and the lists of promises and of what is to be copied out. */
 static const size_t state_strings[] = {
         offsetof(RunState, id),
         offsetof(RunState, name),
@@ -25,13 +25,15 @@ static const size_t state_strings[] = {
         offsetof(RunState, control_group),
 };
 static const size_t state_u32[] = { offsetof(RunState, caller_uid), offsetof(RunState, uid),
-        offsetof(RunState, main_pid) };
+        offsetof(RunState, gid), offsetof(RunState, main_pid) };
 static const size_t state_u64[] = {
         offsetof(RunState, started),
         offsetof(RunState, started_monotonic),
         offsetof(RunState, memory_max),
         offsetof(RunState, runtime_usec),
         offsetof(RunState, output_max),
+        offsetof(RunState, copy_bytes),
+        offsetof(RunState, copy_files),
 };
 
 static char **string_at(RunState *s, size_t i)
@@ -44,7 +46,15 @@ void run_state_done(RunState *s)
         for (size_t i = 0; i < ELEMENTSOF(state_strings); i++)
                 free(*string_at(s, i));
         strv_free(s->verified);
+        strv_free(s->copy_paths);
         *s = (RunState){};
+}
+
+static void write_list(Buf *out, char *const *l)
+{
+        buf_u32(out, (uint32_t) strv_length(l));
+        STRV_FOREACH(i, l)
+                buf_blob(out, *i, strlen(*i));
 }
 
 int run_state_encode(const RunState *s, Buf *out)
@@ -63,9 +73,8 @@ int run_state_encode(const RunState *s, Buf *out)
         buf_u8(out, s->detached);
         buf_u8(out, s->scope);
         buf_u8(out, s->filtered);
-        buf_u32(out, (uint32_t) strv_length(s->verified));
-        STRV_FOREACH(i, s->verified)
-                buf_blob(out, *i, strlen(*i));
+        write_list(out, s->verified);
+        write_list(out, s->copy_paths);
         return out->error;
 }
 
@@ -106,6 +115,8 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
         scope = read_u8(&r);
         filtered = read_u8(&r);
         k = read_list(&r, &s.verified);
+        if (k >= 0)
+                k = read_list(&r, &s.copy_paths);
         if (k >= 0)
                 k = read_end(&r);
         if (k < 0)

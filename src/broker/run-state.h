@@ -21,12 +21,13 @@ typedef struct RunState {
         StatePhase phase;
         char *id, *name, *policy, *digest, *command, *client, *invocation_id,
                         *control_group; /* never NULL; "": none */
-        uint32_t caller_uid, uid, main_pid;
+        uint32_t caller_uid, uid, gid, main_pid;
         bool detached, scope, filtered; /* filtered: it has a warden */
         uint64_t started; /* µs since the epoch; UINT64_MAX: not yet */
         uint64_t started_monotonic; /* the same by the clock that nobody sets, from the boot on */
         uint64_t memory_max, runtime_usec, output_max;
-        char **verified;
+        uint64_t copy_bytes, copy_files; /* with copy_paths */
+        char **verified, **copy_paths;   /* what is to be copied out; the descriptors are in copy-store.h */
 } RunState;
 
 void run_state_done(RunState *s);

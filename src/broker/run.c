@@ -223,6 +223,10 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .memory_max = r->memory_max,
                                                           .runtime_usec = r->runtime_usec,
                                                           .output_max = r->output_max,
+                                                          .gid = r->gid,
+                                                          .copy_bytes = r->copy ? r->copy->max_bytes : 0,
+                                                          .copy_files = r->copy ? r->copy->max_files : 0,
+                                                          .copy_paths = r->copy ? r->copy->paths : NULL,
                                                           .verified = r->verified,
                                           });
 }

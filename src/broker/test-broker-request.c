@@ -16,6 +16,7 @@
 #include "broker/broker-stdio.h"
 #include "broker/broker-unit.h"
 #include "wire/bus-iface.h"
+#include "wire/copyout.h"
 
 /* ---- Run's message, as a client could write it */
 
@@ -27,6 +28,8 @@ typedef struct Wish {
         int n_fds;
         size_t long_argument; /* one more argument, of this many bytes */
         bool nul;             /* a NUL byte in the last argument */
+        char **paths;         /* results */
+        int copy_in, copy_out; /* 0: none */
 } Wish;
 
 static sd_bus *bus;
@@ -66,6 +69,21 @@ static void append_bytes(sd_bus_message *m, char *const *l, const Wish *w)
         assert_true(sd_bus_message_close_container(m) >= 0);
 }
 
+static void append_copies(sd_bus_message *m, const Wish *w)
+{
+        if (w->copy_in > 0)
+                assert_true(sd_bus_message_append(m, "{sv}", "copy-in", "h", w->copy_in) >= 0);
+        if (w->copy_out > 0)
+                assert_true(sd_bus_message_append(m, "{sv}", "copy-out", "h", w->copy_out) >= 0);
+        if (!w->paths)
+                return;
+        assert_true(sd_bus_message_open_container(m, 'e', "sv") >= 0 &&
+                        sd_bus_message_append(m, "s", "copy-out-paths") >= 0 &&
+                        sd_bus_message_open_container(m, 'v', "aay") >= 0);
+        append_bytes(m, w->paths, NULL);
+        assert_true(sd_bus_message_close_container(m) >= 0 && sd_bus_message_close_container(m) >= 0);
+}
+
 static int read_wish(const Wish *w, Request *ret)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
@@ -88,6 +106,7 @@ static int read_wish(const Wish *w, Request *ret)
                 assert_true(sd_bus_message_append(m, "{sv}", "detach", "b", 1) >= 0);
         if (w->tty)
                 assert_true(sd_bus_message_append(m, "{sv}", "tty", "b", 1) >= 0);
+        append_copies(m, w);
         assert_true(sd_bus_message_close_container(m) >= 0 &&
                         sd_bus_message_open_container(m, 'a', "h") >= 0);
         for (int i = 0; i < w->n_fds; i++)
@@ -315,6 +334,84 @@ static void test_stdio(void **state)
         close(pts);
 }
 
+static void test_pipes(void **state)
+{
+        static const struct {
+                Kind kind;
+                int reading, writing;
+        } rows[] = {
+                { PIPE_R, 0, -EBADF },
+                { PIPE_W, -EBADF, 0 },
+                { NULL_RW, -EINVAL, -EINVAL },
+                { NULL_PATH, -EINVAL, -EINVAL },
+                { FILE_RW, -EINVAL, -EINVAL },
+                { DIRECTORY, -EINVAL, -EINVAL },
+                { SOCKET, -EINVAL, -EINVAL },
+                { CLOSED, -EINVAL, -EINVAL },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_close_ int fd = open_kind(rows[i].kind, -1);
+
+                assert_int_equal(pipe_check(fd, false), rows[i].reading);
+                assert_int_equal(pipe_check(fd, true), rows[i].writing);
+        }
+}
+
+static void test_copies(void **state)
+{
+        char *many[COPYOUT_PATHS_MAX + 2] = {};
+        int r = open_kind(PIPE_R, -1), w = open_kind(PIPE_W, -1), file = open_kind(FILE_RW, -1);
+        const struct {
+                Wish wish;
+                int r;
+        } rows[] = {
+                { { .copy_in = r, .copy_out = w, .paths = L("a/b", ".", "\xff") }, 0 },
+                { { .copy_in = r }, 0 },
+                { { .copy_in = r, .detach = true }, 0 },
+                { { .copy_out = w, .paths = L("a") }, 0 },
+                { { .copy_out = w, .paths = L("a"), .detach = true }, -EINVAL },
+                { { .copy_in = w }, -EINVAL },
+                { { .copy_in = file }, -EINVAL },
+                { { .copy_out = r, .paths = L("a") }, -EINVAL },
+                { { .copy_out = file, .paths = L("a") }, -EINVAL },
+                { { .copy_out = w }, -EINVAL },
+                { { .paths = L("a") }, -EINVAL },
+                { { .copy_out = w, .paths = many + 1 }, 0 },
+                { { .copy_out = w, .paths = many }, -E2BIG },
+                { { .copy_out = w, .paths = L("") }, -EINVAL },
+                { { .copy_out = w, .paths = L("a", "..") }, -EINVAL },
+                { { .copy_out = w, .paths = L("../a") }, -EINVAL },
+                { { .copy_out = w, .paths = L("a/../b") }, -EINVAL },
+                { { .copy_out = w, .paths = L("/etc/shadow") }, -EINVAL },
+                { { .copy_out = w, .paths = L("a//b") }, -EINVAL },
+        };
+
+        for (size_t i = 0; i <= COPYOUT_PATHS_MAX; i++)
+                many[i] = (char *) "a";
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                Wish wish = rows[i].wish;
+                Request q = REQUEST_NONE;
+                int k;
+
+                wish.argv = L("true");
+                wish.n_fds = wish.detach ? 0 : 3;
+                k = read_wish(&wish, &q);
+                if (k != rows[i].r)
+                        fail_msg("row %zu: %i", i, k);
+                if (k == 0) {
+                        assert_int_equal(q.copy_in >= 0, wish.copy_in > 0);
+                        assert_int_equal(q.copy_out >= 0, wish.copy_out > 0);
+                        assert_int_equal(strv_length(q.copy_paths), strv_length(wish.paths));
+                        assert_true(q.copy_in != wish.copy_in && q.copy_out != wish.copy_out);
+                }
+                request_done(&q);
+        }
+        close(r);
+        close(w);
+        close(file);
+}
+
 /* ---- who may */
 
 static void test_access(void **state)
@@ -364,6 +461,8 @@ int main(void)
                 cmocka_unit_test(test_request_many_arguments),
                 cmocka_unit_test(test_directory),
                 cmocka_unit_test(test_stdio),
+                cmocka_unit_test(test_pipes),
+                cmocka_unit_test(test_copies),
                 cmocka_unit_test(test_access),
         };
 

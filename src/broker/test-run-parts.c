@@ -287,7 +287,10 @@ static void state_fill(RunState *s)
                 .control_group = strdup("/agentbox.slice/x"),
                 .caller_uid = 1000,
                 .uid = 64000,
+                .gid = 64001,
                 .main_pid = 77,
+                .copy_bytes = 9,
+                .copy_files = 10,
                 .detached = true,
                 .scope = true,
                 .started = 5,
@@ -297,6 +300,7 @@ static void state_fill(RunState *s)
                 .output_max = 8 };
         assert_int_equal(strv_extend(&s->verified, "uid"), 0);
         assert_int_equal(strv_extend(&s->verified, "mounts"), 0);
+        assert_int_equal(strv_extend(&s->copy_paths, "a/b"), 0);
 }
 
 static void test_state(void **state)
@@ -321,6 +325,9 @@ static void test_state(void **state)
         assert_true(b.started == 5 && b.started_monotonic == 6 && b.memory_max == UINT64_MAX && b.runtime_usec == 7 &&
                         b.output_max == 8);
         assert_int_equal(strv_length(b.verified), 2);
+        assert_int_equal(strv_length(b.copy_paths), 1);
+        assert_string_equal(b.copy_paths[0], "a/b");
+        assert_true(b.gid == 64001 && b.copy_bytes == 9 && b.copy_files == 10);
         assert_int_equal(unlinkat(fd, "state", 0), 0);
         assert_int_equal(rmdir(directory), 0);
 }

@@ -305,14 +305,15 @@ int client_report_exit_nowait(sd_bus *bus, const char *run, int code, int status
         return r < 0 ? r : sd_bus_call_async(bus, NULL, m, ignore_answer, NULL, CALL_TIMEOUT);
 }
 
-int client_report_copy_nowait(sd_bus *bus, const char *run, uint64_t files, uint64_t bytes, const char *reason)
+int client_report_copy(sd_bus *bus, const char *run, uint64_t files, uint64_t bytes, const char *reason,
+                sd_bus_message_handler_t handler, void *userdata)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
         int r = new_call(bus, "ReportCopy", &m);
 
         if (r >= 0)
                 r = sd_bus_message_append(m, AGENTBOX_REPORT_COPY_SIGNATURE, run, files, bytes, reason);
-        return r < 0 ? r : sd_bus_call_async(bus, NULL, m, ignore_answer, NULL, CALL_TIMEOUT);
+        return r < 0 ? r : sd_bus_call_async(bus, NULL, m, handler, userdata, CALL_TIMEOUT);
 }
 
 int client_kill(sd_bus *bus, const char *run, int signal, Error **reterr)

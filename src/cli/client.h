@@ -47,7 +47,8 @@ bool client_broker_was_lost(const sd_bus_error *e);
 int client_kill_nowait(sd_bus *bus, const char *run, int signal, const char *reason);
 int client_report_exit_nowait(sd_bus *bus, const char *run, int code, int status);
 /* Of what came out of the run, so much was not written, and why. */
-int client_report_copy_nowait(sd_bus *bus, const char *run, uint64_t files, uint64_t bytes, const char *reason);
+int client_report_copy(sd_bus *bus, const char *run, uint64_t files, uint64_t bytes, const char *reason,
+                sd_bus_message_handler_t handler, void *userdata);
 int client_kill(sd_bus *bus, const char *run, int signal, Error **reterr);
 int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr);
 int client_get_run(sd_bus *bus, const char *run, json_t **ret, Error **reterr);

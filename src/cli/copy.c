@@ -152,10 +152,11 @@ int copy_run_began(Copy *c, const char *run, uint64_t max_bytes, uint64_t max_fi
         c->run = run;
         copy_in_sent(&c->in);
         copy_out_sent(&c->out);
+        copy_in_cancel(&c->in); /* all of it is there: nobody is waited for */
         r = copy_in_finish(&c->in, &e);
         clear_line(c);
         c->began = 0;
-        if (r < 0) /* it would not have begun, were the files not there */
+        if (r < 0 && e) /* it would not have begun, were the files not there */
                 (void) message_failure(e, r);
         say_list("not copied in: ", c->in.left, c->in.n_left);
         if (!c->has_out)

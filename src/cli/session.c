@@ -41,6 +41,7 @@ typedef struct Session {
         char *run;    /* NULL until it has begun */
         RunResult *result;
         bool ended;
+        bool is_concluded; /* its results took their places */
         bool limit_reported;
         unsigned n_asked;
         uint64_t asked;      /* when the broker was asked for the end of the run, the last time */
@@ -74,18 +75,30 @@ static int finish_failed(Session *s, RunReason reason, int r)
         return sd_event_exit(s->event, r);
 }
 
-/* The results take their places; only here is it known what of them was not written. Leaving the loop closes the bus, and sends
- * first what waits to be sent. */
-static void conclude_copies(Session *s)
+static int on_copy_reported(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
+{
+        Session *s = userdata;
+
+        if (sd_bus_message_is_method_error(m, NULL))
+                message("that not all results were written could not be recorded: %s", sd_bus_message_get_error(m)->message);
+        return sd_event_exit(s->event, 0);
+}
+
+/* The results take their places; only here is it known what of them was not written. Who is gone is not listened to any more, so the
+ * answer is waited for. */
+static int conclude_copies(Session *s)
 {
         const Copy *c = &s->copy;
-        int r = 0;
+        int r;
 
+        if (s->is_concluded)
+                return 0;
+        s->is_concluded = true;
         (void) copy_conclude(&s->copy);
-        if (c->refused)
-                r = client_report_copy_nowait(s->bus, s->run, c->refused_files, c->refused_bytes, c->refused);
-        if (r < 0)
-                message("that not all results were written cannot be recorded: %s", strerror(-r));
+        r = c->refused ? client_report_copy(s->bus, s->run, c->refused_files, c->refused_bytes, c->refused,
+                                         on_copy_reported, s)
+                       : -ECANCELED;
+        return r < 0 ? sd_event_exit(s->event, 0) : 0;
 }
 
 /* The loop is left when the run has ended and its output is out. */
@@ -93,8 +106,7 @@ static int finish_if_done(Session *s)
 {
         if (!s->ended || !relay_outputs_finished(&s->relay) || !copy_is_over(&s->copy))
                 return 0;
-        conclude_copies(s);
-        return sd_event_exit(s->event, 0);
+        return conclude_copies(s);
 }
 
 /* The reply that sd-bus makes up when the connection breaks looks like a broker that does not answer. */
