@@ -148,6 +148,7 @@ for g in guesses:
 
 def test_addresses_of_another_run():
     policy()
+    world.up()
     other = expect(run_python(world.program("say(name_to('github.com'))"), policy="egress"))
     holder = start("/bin/sleep", "20", policy="egress")
     got, run = attempt("""

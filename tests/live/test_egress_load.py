@@ -231,6 +231,7 @@ say([len(left), sorted({word(OSError(c.getsockopt(socket.SOL_SOCKET, socket.SO_E
 def test_flood_of_100000():
     """Every attempt is in the sum, whatever the journal's rate limits are."""
     policy(more=MANY)
+    world.up()
     _, done = inside("""
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for i in range(100000): s.sendto(b"x", ("1.2.3.4", 1000 + i % 1000))
@@ -247,6 +248,7 @@ say(0)
 @heavy
 def test_flood_of_connects_and_questions():
     policy(more=MANY)
+    world.up()
     _, done = inside("""
 def connects(n, base):
     for i in range(n):
