@@ -298,11 +298,6 @@ def test_names():
         else expect(agentbox("show", "no-such-run"), 1, err="no-such-run")
 
 
-def test_copying_is_refused_by_name_until_it_exists():
-    expect(run("/bin/true", options=["--in", "/etc/hostname"]), 125, err="--in")
-    expect(run("/bin/true", options=["--out", "x"]), 125, err="--out")
-
-
 def test_bad_options():
     for options in (["--no-such"], ["--timeout", "forever"], ["--timeout", "0"], ["--set", "Limits.Memory"],
                     ["--set", "Limits.Memori=1M"], ["--set", "Nope.X=1"], ["--unit", "slice"], ["-p", ""], ["-p", "../x"]):
