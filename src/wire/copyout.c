@@ -18,7 +18,7 @@ static int check(const CopyoutSpec *s)
 {
         size_t n = strv_length(s->paths);
 
-        if (s->uid == (uid_t) -1 || s->gid == (gid_t) -1 || n == 0)
+        if (s->uid == 0 || s->uid == (uid_t) -1 || s->gid == (gid_t) -1 || n == 0)
                 return -EINVAL;
         if (n > COPYOUT_PATHS_MAX)
                 return -E2BIG;

@@ -28,7 +28,7 @@ enum {
 #define COPYOUT_STALL_MSEC 60000 /* how long the caller may take nothing */
 
 typedef struct CopyoutSpec {
-        uid_t uid; /* whom it becomes: the run's own, who may read what it wrote (root's where root runs a scope) */
+        uid_t uid; /* whom it becomes: the run's own, who may read what it wrote; never root */
         gid_t gid;
         uint64_t max_entries, max_bytes;
         char **paths; /* 1 … COPYOUT_PATHS_MAX, beneath the workspace (tree_path_is_valid()) */

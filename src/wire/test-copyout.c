@@ -27,7 +27,7 @@ static int decode_spec(const void *p, size_t n)
         int r = copyout_spec_decode(p, n, &s);
 
         if (r >= 0)
-                assert_true(s.uid != (uid_t) -1 && s.gid != (gid_t) -1 && strv_length(s.paths) > 0);
+                assert_true(s.uid != 0 && s.uid != (uid_t) -1 && s.gid != (gid_t) -1 && strv_length(s.paths) > 0);
         return r;
 }
 
@@ -59,11 +59,11 @@ static void test_spec_rules(void **state)
         static const char *const bad[] = { "", "/", "/a", "..", "a/../b", "a/", "./a" };
         char *one[2] = {}, *many[COPYOUT_PATHS_MAX + 2] = {};
 
-        for (int i = 0; i < 3; i++) {
+        for (int i = 0; i < 4; i++) {
                 CopyoutSpec s = sample();
                 Buf b = {};
 
-                s.uid = i == 0 ? UINT32_MAX : s.uid;
+                s.uid = i == 0 ? UINT32_MAX : i == 3 ? 0 : s.uid;
                 s.gid = i == 1 ? UINT32_MAX : s.gid;
                 s.paths = i == 2 ? NULL : s.paths;
                 assert_int_equal(copyout_spec_encode(&s, &b), -EINVAL);
