@@ -147,6 +147,7 @@ static void check_tcp(Fixture *f, const Tcp *row)
         assert_int_equal(e.protocol, IPPROTO_TCP);
         assert_int_equal(e.dest_port, row->port);
         assert_int_equal(e.tgid, pid);
+        assert_int_not_equal(e.stamp, 0);
         if (row->how != URING)
                 assert_string_equal(e.comm, INSIDE_COMM);
         assert_memory_equal(e.dest,

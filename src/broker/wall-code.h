@@ -20,7 +20,7 @@ typedef enum WallMap { MAP_SOCKETS, MAP_WHO, MAP_EVENTS, MAP_COUNTERS, _MAP_MAX 
  * nobody's then. */
 #define WHO_ENTRIES 4096
 typedef struct Who {
-        uint32_t tgid, pad;
+        uint32_t tgid, stamp; /* when, in nanoseconds, cut off: tells one connect() from the next */
         char comm[16];
 } Who;
 
@@ -83,14 +83,15 @@ extern const BpfProgram wall_packets_program;
                         STORE_VALUE(DW, 10, EVENT + 48, 0), STORE_VALUE(DW, 10, EVENT + 56, 0)
 
 /* from: address of a Who. Through register 2. */
-#define EVENT_WHO(from, offset)                                                                           \
-        LOAD(W, 2, from, (offset) + (int) offsetof(Who, tgid)), STORE(W, 10, E(tgid), 2),                 \
-                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, comm)), STORE(W, 10, E(comm), 2), \
-                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, comm) + 4),                       \
-                        STORE(W, 10, E(comm) + 4, 2),                                                     \
-                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, comm) + 8),                       \
-                        STORE(W, 10, E(comm) + 8, 2),                                                     \
-                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, comm) + 12),                      \
+#define EVENT_WHO(from, offset)                                                                             \
+        LOAD(W, 2, from, (offset) + (int) offsetof(Who, tgid)), STORE(W, 10, E(tgid), 2),                   \
+                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, stamp)), STORE(W, 10, E(stamp), 2), \
+                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, comm)), STORE(W, 10, E(comm), 2),   \
+                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, comm) + 4),                         \
+                        STORE(W, 10, E(comm) + 4, 2),                                                       \
+                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, comm) + 8),                         \
+                        STORE(W, 10, E(comm) + 8, 2),                                                       \
+                        LOAD(W, 2, from, (offset) + (int) offsetof(Who, comm) + 12),                        \
                         STORE(W, 10, E(comm) + 12, 2)
 
 /* Into the ring; where that is full, counted. */

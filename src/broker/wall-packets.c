@@ -10,8 +10,8 @@
 /* Packets that leave a socket of the run: what is tried.
  *
  * Asked before fragmentation and segmentation: every packet has its transport header, and what one call
- * sends as many (UDP_SEGMENT) is one attempt. A SYN that is sent again is one more CONNECT: events of that
- * kind only say who. A packet with IP options or IPv6 extension headers may be on its way to elsewhere than
+ * sends as many (UDP_SEGMENT) is one attempt. A SYN that is sent again is one more CONNECT, with the
+ * same stamp. A packet with IP options or IPv6 extension headers may be on its way to elsewhere than
  * it says (source routes, which the namespace drops), so it is a denial wherever it goes; on TCP the run's
  * system-call filter lets nobody set them. */
 

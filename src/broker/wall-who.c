@@ -16,12 +16,12 @@ enum { L_REFUSED = 1, L_LOST_WHO, L_DONE };
 #define CTX(f) (int16_t) offsetof(struct bpf_sock_addr, f)
 
 /* Leaves the context in register 6. */
-#define REMEMBER_WHO                                                                                      \
-        MOVE(6, 1), CALL(get_socket_cookie), STORE(DW, 10, WHO_KEY, 0), CALL(get_current_pid_tgid),       \
-                        SHIFT_RIGHT(0, 32), STORE(W, 10, W_(tgid), 0), STORE_VALUE(W, 10, W_(pad), 0),    \
-                        STACK(1, W_(comm)), SET(2, sizeof(((Who *) NULL)->comm)), CALL(get_current_comm), \
-                        MAP(1, MAP_WHO), STACK(2, WHO_KEY), STACK(3, WHO), SET(4, BPF_ANY),               \
-                        CALL(map_update_elem)
+#define REMEMBER_WHO                                                                                   \
+        MOVE(6, 1), CALL(get_socket_cookie), STORE(DW, 10, WHO_KEY, 0), CALL(get_current_pid_tgid),    \
+                        SHIFT_RIGHT(0, 32), STORE(W, 10, W_(tgid), 0), CALL(ktime_get_ns),             \
+                        STORE(W, 10, W_(stamp), 0), STACK(1, W_(comm)),                                \
+                        SET(2, sizeof(((Who *) NULL)->comm)), CALL(get_current_comm), MAP(1, MAP_WHO), \
+                        STACK(2, WHO_KEY), STACK(3, WHO), SET(4, BPF_ANY), CALL(map_update_elem)
 
 #define EVENT_DENIED_HERE                                                                          \
         LOAD(W, 2, 6, CTX(protocol)), STORE(B, 10, E(protocol), 2), LOAD(W, 2, 6, CTX(user_port)), \

@@ -121,6 +121,7 @@ static void signal_ready(Warden *w, Source *s, uint32_t events)
                         dns_udp_ready(w, w->dns + k, EPOLLIN);
         }
         warden_read_events(w);
+        accept_over(w);
         w->stopping = true;
         w->stop_deadline = w->now + STOP_PATIENCE;
         dns_stop_all(w);

@@ -179,35 +179,127 @@ static void test_who(void **state)
 {
         WhoTable *t = calloc(1, sizeof(*t));
         EgressAddress a, b, source = { .bytes = { 10 } };
-        EgressEvent e = event(1000, "1.2.3.4", 443, 42);
+        EgressEvent e = event(1000, "1.2.3.4", 53, 42);
+        WhoEntry gone;
 
         assert_non_null(t);
+        e.protocol = IPPROTO_UDP;
         assert_true(address_parse("1.2.3.4", &a) && address_parse("1.2.3.5", &b));
-        who_add(t, &e);
-        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1001, &a, 443, false).tgid, 0);
-        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 444, false).tgid, 0);
-        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &b, 443, false).tgid, 0);
+        assert_null(who_add(t, &e, &gone));
+        assert_int_equal(who_find(t, &source, 1001, &a, 53).tgid, 0);
+        assert_int_equal(who_find(t, &source, 1000, &a, 54).tgid, 0);
+        assert_int_equal(who_find(t, &source, 1000, &b, 53).tgid, 0);
         source.bytes[0] = 11;
-        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 443, false).tgid, 0);
+        assert_int_equal(who_find(t, &source, 1000, &a, 53).tgid, 0);
         source.bytes[0] = 10;
-        assert_int_equal(who_find(t, IPPROTO_UDP, &source, 1000, &a, 443, false).tgid, 0);
-        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 443, false).tgid, 42);
+        assert_int_equal(who_find(t, &source, 1000, &a, 53).tgid, 42);
         /* The same again, by another. */
         e.tgid = 43;
-        who_add(t, &e);
-        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 443, true).tgid, 43);
-        assert_int_equal(who_find(t, IPPROTO_TCP, &source, 1000, &a, 443, true).tgid, 0);
+        assert_null(who_add(t, &e, &gone));
+        assert_int_equal(who_find(t, &source, 1000, &a, 53).tgid, 43);
+        /* Once events were lost nobody knows. */
+        who_forget(t);
+        assert_int_equal(who_find(t, &source, 1000, &a, 53).tgid, 0);
+        assert_null(who_add(t, &e, &gone));
+        assert_int_equal(who_find(t, &source, 1000, &a, 53).tgid, 43);
         /* However many there are, a new one is found, and never another's. */
+        assert_true(address_parse("2001:db8::1", &a));
         for (uint32_t i = 1; i < 60000; i++) {
                 Who w;
 
-                e = event((uint16_t) i, "2001:db8::1", 443, i);
-                who_add(t, &e);
-                assert_true(address_parse("2001:db8::1", &a));
-                assert_int_equal(who_find(t, IPPROTO_TCP, &source, (uint16_t) i, &a, 443, false).tgid, i);
-                w = who_find(t, IPPROTO_TCP, &source, (uint16_t) (i / 2), &a, 443, false);
+                e = event((uint16_t) i, "2001:db8::1", 53, i);
+                e.protocol = IPPROTO_UDP;
+                assert_null(who_add(t, &e, &gone));
+                assert_int_equal(who_find(t, &source, (uint16_t) i, &a, 53).tgid, i);
+                w = who_find(t, &source, (uint16_t) (i / 2), &a, 53);
                 assert_true(w.tgid == 0 || w.tgid == i / 2);
         }
+        free(t);
+}
+
+static EgressEvent connect_event(uint16_t source_port, uint32_t stamp)
+{
+        EgressEvent e = event(source_port, "1.2.3.4", 443, 42);
+
+        e.stamp = stamp;
+        return e;
+}
+
+/* Each connect() is one attempt, however often its SYN is sent, and whether or not anything is accepted. */
+static void test_who_is_awaited(void **state)
+{
+        WhoTable *t = calloc(1, sizeof(*t));
+        EgressAddress a, source = { .bytes = { 10 } };
+        EgressEvent first = connect_event(1000, 7), second = connect_event(1000, 8), unknown = connect_event(1000, 0);
+        WhoEntry *e, gone;
+        bool told = true;
+
+        assert_non_null(t);
+        assert_true(address_parse("1.2.3.4", &a));
+        e = who_add(t, &first, &gone);
+        assert_non_null(e);
+        assert_null(who_add(t, &first, &gone));
+        assert_null(who_add(t, &unknown, &gone));
+        e->told = true;
+        assert_int_equal(who_take(t, &source, 1001, &a, 443, &told).tgid, 0);
+        assert_false(told);
+        assert_int_equal(who_take(t, &source, 1000, &a, 443, &told).tgid, 42);
+        assert_true(told);
+        /* Nothing is awaited of it any more. */
+        assert_int_equal(who_take(t, &source, 1000, &a, 443, &told).tgid, 0);
+        assert_false(told);
+        /* That one came before its event, which then tells nothing new. */
+        assert_null(who_add(t, &second, &gone));
+        /* The first was given up, and from the same port there is another one. */
+        assert_non_null(who_add(t, &first, &gone));
+        e = who_add(t, &second, &gone);
+        assert_non_null(e);
+        assert_int_equal(e->ahead, 2);
+        /* Lost events take the name, not the count. */
+        e->told = true;
+        who_forget(t);
+        assert_int_equal(who_take(t, &source, 1000, &a, 443, &told).tgid, 0);
+        assert_true(told);
+        free(t);
+}
+
+/* As many as the kernel lets wait all have a place; what has to go is handed out. */
+static void test_who_has_room(void **state)
+{
+        WhoTable *t = calloc(1, sizeof(*t));
+        EgressAddress a, source = { .bytes = { 10 } };
+        unsigned gone_awaited = 0, found = 0;
+        WhoEntry gone;
+        bool told;
+
+        assert_non_null(t);
+        assert_true(address_parse("1.2.3.4", &a));
+        t->seed = 4711;
+        for (unsigned i = 1; i <= 4097; i++) {
+                EgressEvent e = connect_event((uint16_t) (i + 20000), i), other = event((uint16_t) (i + 20000), "9.9.9.9", 53, i);
+
+                assert_non_null(who_add(t, &e, &gone));
+                assert_true(gone.ahead <= 0);
+                other.protocol = IPPROTO_UDP;
+                for (unsigned k = 0; k < 20; k++, other.source[1]++) {
+                        who_add(t, &other, &gone);
+                        assert_true(gone.ahead <= 0);
+                }
+        }
+        for (unsigned i = 1; i <= 4097; i++)
+                found += who_take(t, &source, (uint16_t) (i + 20000), &a, 443, &told).tgid == 42;
+        assert_int_equal(found, 4097);
+        for (unsigned i = 1; i < 65536; i++) {
+                EgressEvent e = connect_event((uint16_t) i, i);
+
+                assert_non_null(who_add(t, &e, &gone));
+                gone_awaited += gone.ahead > 0;
+        }
+        found = 0;
+        for (unsigned i = 0; i < WHO_SETS; i++)
+                for (unsigned k = 0; k < WHO_WAYS; k++)
+                        found += t->entries[i][k].ahead > 0;
+        assert_int_equal(found + gone_awaited, 65535);
         free(t);
 }
 
@@ -479,6 +571,8 @@ int main(void)
                 cmocka_unit_test(test_timers),
                 cmocka_unit_test(test_ring),
                 cmocka_unit_test(test_who),
+                cmocka_unit_test(test_who_is_awaited),
+                cmocka_unit_test(test_who_has_room),
                 cmocka_unit_test(test_addresses),
                 cmocka_unit_test(test_routes),
                 cmocka_unit_test(test_records_one_by_one),

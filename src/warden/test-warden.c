@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -110,6 +111,72 @@ static void test_no_rule(void **state)
         assert_string_equal(b.tally->top[0], "1.2.3.4:443");
         assert_string_equal(b.tally->top[1], "[2001:db8::1]:443");
         assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+}
+
+/* Connections that whoever makes them sees to that nothing is ever accepted of. */
+
+#define GIVEN_UP 5
+
+typedef struct GivenUp {
+        const char *address;
+        uint16_t port;
+        int level, option, value; /* set before connecting */
+} GivenUp;
+
+static int give_up(const void *argument)
+{
+        const GivenUp *g = argument;
+        const struct linger now = { .l_onoff = 1 };
+        const int one = 1;
+        Address source, to;
+
+        for (unsigned i = 0; i < GIVEN_UP; i++) {
+                int fd, family = strchr(g->address, ':') ? AF_INET6 : AF_INET;
+                socklen_t n = make_address(family == AF_INET ? "192.0.2.2" : "fd00:ab::2", 5000, &source);
+
+                fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK, 0);
+                CHECK(fd >= 0 && setsockopt(fd, g->level, g->option, &g->value, sizeof(int)) == 0);
+                CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now)) == 0);
+                /* Always from the same place: one cannot be taken for another one that was sent again. */
+                CHECK(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) == 0);
+                CHECK(bind(fd, &source.any, n) == 0);
+                n = make_address(g->address, g->port, &to);
+                CHECK(connect(fd, &to.any, n) < 0 && errno == EINPROGRESS);
+                close(fd);
+        }
+        return 0;
+}
+
+static void test_given_up(void **state)
+{
+        NEED_FIXTURE(f);
+        static const GivenUp rows[] = {
+                { "1.2.3.4", 443, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5 },
+                { "2001:db8::1", 443, IPPROTO_TCP, TCP_QUICKACK, 0 },
+                { "1.2.3.5", 80, IPPROTO_IP, IP_MINTTL, 255 },
+                { "169.254.169.254", 80, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5 },
+                { "9.9.9.9", 53, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5 }, /* on record at the end, as is the next */
+                { WORLD_IPV4, 443, IPPROTO_TCP, TCP_DEFER_ACCEPT, 5 },
+        };
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("tcp " WORLD_IPV4 ":443") });
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++)
+                run_inside(f, give_up, rows + i);
+        assert_int_equal(box_stop(&b), 0);
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                char field[80];
+
+                snprintf(field, sizeof(field), "\nAGENTBOX_DEST_ADDR=%s\n", rows[i].address);
+                assert_int_equal(box_denied(&b, field), GIVEN_UP);
+        }
+        assert_int_equal(b.tally->denied, GIVEN_UP * ELEMENTSOF(rows));
+        assert_int_equal(b.tally->denied_on_record, GIVEN_UP * ELEMENTSOF(rows));
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_REASON=metadata\n"), GIVEN_UP);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_REASON=malformed\n"), GIVEN_UP);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_REASON=connect-failed\n"), GIVEN_UP);
+        assert_int_equal(b.tally->allowed, 0);
         box_done(&b);
 }
 
@@ -480,6 +547,7 @@ int main(int argc, char *argv[])
                 cmocka_unit_test_setup_teardown(test_resolver_missing, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_allowed_tls, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_no_rule, fixture_set_up, fixture_tear_down),
+                cmocka_unit_test_setup_teardown(test_given_up, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_denied, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_allowed_destinations, fixture_set_up, fixture_tear_down),
                 cmocka_unit_test_setup_teardown(test_refused_by_kernel, fixture_set_up, fixture_tear_down),

@@ -43,6 +43,52 @@ static void record_event(Warden *w, const EgressEvent *e)
         records_denied(&w->records, &a, d.reason == EGRESS_METADATA ? EGRESS_METADATA : EGRESS_NO_RULE, 1, w->now);
 }
 
+/* A connection that is refused for where it leads to is on record as soon as it is tried: it need not come as far as to be
+ * accepted. Of questions to a name server the record is about the question. */
+static void connect_begun(Warden *w, WhoEntry *e)
+{
+        Attempt a = { .proto = PROTO_TCP, .port = e->dest_port, .who = e->who };
+        EgressAddress dest = { .family = e->family };
+        EgressDecision d = {};
+
+        memcpy(dest.bytes, e->dest, address_size(&dest));
+        decider_connection(w->decider, &dest, e->dest_port, &d);
+        if (d.reason == EGRESS_OK || e->dest_port == 53)
+                return;
+        e->told = true;
+        a.name = d.name;
+        if (!d.name)
+                a.address = dest;
+        records_denied(&w->records, &a, d.reason, 1, w->now);
+}
+
+/* Of these nothing was accepted, nor will be. */
+static void connect_given_up(Warden *w, const WhoEntry *e)
+{
+        bool dns = e->dest_port == 53;
+        Attempt a = { .proto = dns ? PROTO_DNS : PROTO_TCP, .port = e->dest_port, .who = e->who };
+        EgressDecision d = {};
+
+        if (e->ahead <= 0 || e->told)
+                return;
+        a.address.family = e->family;
+        memcpy(a.address.bytes, e->dest, address_size(&a.address));
+        decider_connection(w->decider, &a.address, e->dest_port, &d);
+        if (d.name) {
+                a.name = d.name;
+                a.address = (EgressAddress){};
+        }
+        records_denied(&w->records, &a, dns && d.reason != EGRESS_OK ? EGRESS_MALFORMED : EGRESS_CONNECT_FAILED,
+                        (uint64_t) e->ahead, w->now);
+}
+
+void accept_over(Warden *w)
+{
+        for (size_t i = 0; i < WHO_SETS; i++)
+                for (size_t k = 0; k < WHO_WAYS; k++)
+                        connect_given_up(w, &w->events.who->entries[i][k]);
+}
+
 /* What the ring had no room for. Who it was is then not known of anybody any more: better than the wrong one. */
 static void read_counters(Warden *w)
 {
@@ -54,7 +100,7 @@ static void read_counters(Warden *w)
         if (lost_denied != e->lost_denied)
                 records_denied(&w->records, &a, EGRESS_NO_RULE, lost_denied - e->lost_denied, w->now);
         if (lost_who != e->lost_who)
-                memset(e->who.entries, 0, sizeof(e->who.entries));
+                who_forget(e->who);
         e->lost_denied = lost_denied;
         e->lost_who = lost_who;
 }
@@ -62,14 +108,19 @@ static void read_counters(Warden *w)
 void warden_read_events(Warden *w)
 {
         uint64_t end = ring_end(&w->events.ring);
+        WhoEntry *new, gone;
         EgressEvent e;
 
         read_counters(w);
         while (ring_next(&w->events.ring, end, &e)) {
-                if (e.kind == EGRESS_EVENT_DENIED)
+                if (e.kind == EGRESS_EVENT_DENIED) {
                         record_event(w, &e);
-                else
-                        who_add(&w->events.who, &e);
+                        continue;
+                }
+                new = who_add(w->events.who, &e, &gone);
+                connect_given_up(w, &gone);
+                if (new)
+                        connect_begun(w, new);
         }
 }
 
@@ -122,21 +173,35 @@ static void begin(Warden *w, int fd, const EgressDecision *d, const Attempt *a)
         }
 }
 
-static void judge(Warden *w, int fd, const struct sockaddr_storage *peer)
+/* Whose it is, and where it leads. true: it goes on; false: it is on record, and over. */
+static bool identify(Warden *w, int fd, const struct sockaddr_storage *peer, EgressAddress *ret_dest, Attempt *a)
 {
         struct sockaddr_storage local;
         socklen_t n = sizeof(local);
-        EgressAddress source, dest;
-        Attempt a = { .proto = PROTO_TCP };
+        EgressAddress source;
         uint16_t source_port = 0;
-        EgressDecision d = {};
+        bool told = false;
 
-        if (getsockname(fd, (struct sockaddr *) &local, &n) < 0 || !address_from_sockaddr(&local, &dest, &a.port) ||
+        *a = (Attempt){ .proto = PROTO_TCP };
+        if (getsockname(fd, (struct sockaddr *) &local, &n) < 0 || !address_from_sockaddr(&local, ret_dest, &a->port) ||
                         !address_from_sockaddr(peer, &source, &source_port)) {
-                deny_socket(w, fd, &a, EGRESS_NO_RULE);
-                return;
+                deny_socket(w, fd, a, EGRESS_NO_RULE);
+                return false;
         }
-        a.who = who_find(&w->events.who, IPPROTO_TCP, &source, source_port, &dest, a.port, true);
+        a->who = who_take(w->events.who, &source, source_port, ret_dest, a->port, &told);
+        if (told)
+                socket_reset(fd);
+        return !told;
+}
+
+static void judge(Warden *w, int fd, const struct sockaddr_storage *peer)
+{
+        EgressAddress dest;
+        EgressDecision d = {};
+        Attempt a;
+
+        if (!identify(w, fd, peer, &dest, &a))
+                return;
         decider_connection(w->decider, &dest, a.port, &d);
         if (d.reason != EGRESS_OK && a.port == 53) {
                 dns_tcp_accept(w, fd, &dest, &a.who);
@@ -155,14 +220,21 @@ static void judge(Warden *w, int fd, const struct sockaddr_storage *peer)
 static bool refuse_one(Warden *w, int listener)
 {
         const Attempt a = { .proto = PROTO_TCP, .name = "*" };
+        struct sockaddr_storage peer = {};
+        socklen_t n = sizeof(peer);
+        EgressAddress dest;
+        Attempt seen;
         int fd;
 
         if (w->reserve_fd < 0)
                 return false;
         close(TAKE_FD(w->reserve_fd));
-        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd >= 0)
-                deny_socket(w, fd, &a, EGRESS_LIMIT);
+        fd = accept4(listener, (struct sockaddr *) &peer, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0) {
+                warden_read_events(w);
+                if (identify(w, fd, &peer, &dest, &seen))
+                        deny_socket(w, fd, &a, EGRESS_LIMIT);
+        }
         w->reserve_fd = fcntl(w->epoll_fd, F_DUPFD_CLOEXEC, 3);
         return fd >= 0;
 }

@@ -142,7 +142,7 @@ void dns_udp_ready(Warden *w, Source *s, uint32_t events)
                 if (n < 0 || !find_server(d) || !address_from_sockaddr(&d->peer, &source, &port))
                         continue; /* an error of an earlier answer */
                 warden_read_events(w);
-                who = who_find(&w->events.who, IPPROTO_UDP, &source, port, &d->server, 53, false);
+                who = who_find(w->events.who, &source, port, &d->server, 53);
                 answer(w, d->bytes, (size_t) n, &d->server, &who, out, &a);
                 if (a.size > 0)
                         reply(fd, d, out, a.size);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "base/macro.h"
@@ -22,13 +24,13 @@ static uint64_t mix_address(uint64_t h, const uint8_t address[16])
 }
 
 /* The place of an entry that is equal but for who. */
-static struct WhoEntry *who_lookup(WhoTable *t, const struct WhoEntry *like, unsigned *ret_set)
+static WhoEntry *who_lookup(WhoTable *t, const WhoEntry *like, unsigned *ret_set)
 {
         uint64_t h = mix(t->seed, (uint64_t) like->protocol << 32 | (uint32_t) like->source_port << 16 | like->dest_port);
 
         *ret_set = (unsigned) (mix_address(mix_address(h, like->source), like->dest) >> 40) % WHO_SETS;
         for (unsigned i = 0; i < WHO_WAYS; i++) {
-                struct WhoEntry *e = &t->entries[*ret_set][i];
+                WhoEntry *e = &t->entries[*ret_set][i];
 
                 if (e->source_port == like->source_port && e->dest_port == like->dest_port &&
                                 e->protocol == like->protocol && e->family == like->family &&
@@ -38,46 +40,99 @@ static struct WhoEntry *who_lookup(WhoTable *t, const struct WhoEntry *like, uns
         return NULL;
 }
 
-void who_add(WhoTable *t, const EgressEvent *e)
+/* Where the next one may stand: the oldest that nothing is awaited of; NULL: there is none. */
+static WhoEntry *who_idle(WhoTable *t, unsigned set)
 {
-        struct WhoEntry entry = {
+        for (unsigned i = 0; i < WHO_WAYS; i++) {
+                unsigned k = (t->next[set] + i) % WHO_WAYS;
+
+                if (t->entries[set][k].ahead <= 0) {
+                        t->next[set] = (uint8_t) ((k + 1) % WHO_WAYS);
+                        return &t->entries[set][k];
+                }
+        }
+        return NULL;
+}
+
+static WhoEntry who_like(uint8_t protocol, const EgressAddress *source, uint16_t source_port, const EgressAddress *dest,
+                uint16_t dest_port)
+{
+        WhoEntry like = {
+                .family = dest->family, .protocol = protocol, .source_port = source_port, .dest_port = dest_port
+        };
+
+        memcpy(like.source, source->bytes, sizeof(like.source));
+        memcpy(like.dest, dest->bytes, sizeof(like.dest));
+        return like;
+}
+
+WhoEntry *who_add(WhoTable *t, const EgressEvent *e, WhoEntry *ret_gone)
+{
+        WhoEntry entry = {
                 .family = e->family,
                 .protocol = e->protocol,
                 .source_port = e->source_port,
                 .dest_port = e->dest_port,
-                .who.tgid = e->tgid,
         }, *place;
         unsigned set;
 
+        *ret_gone = (WhoEntry){};
         if (e->source_port == 0)
-                return;
+                return NULL;
         memcpy(entry.source, e->source, sizeof(entry.source));
         memcpy(entry.dest, e->dest, sizeof(entry.dest));
-        memcpy(entry.who.comm, e->comm, sizeof(entry.who.comm));
         place = who_lookup(t, &entry, &set);
-        if (!place)
-                place = &t->entries[set][t->next[set]++ % WHO_WAYS];
-        *place = entry;
+        if (!place) {
+                place = who_idle(t, set) ?: &t->entries[set][t->next[set]++ % WHO_WAYS];
+                *ret_gone = *place;
+                *place = entry;
+        } else if (place->ahead > 0 && (e->stamp == 0 || e->stamp == place->stamp))
+                return NULL; /* a SYN that is sent again */
+        place->stamp = e->stamp;
+        place->generation = t->generation;
+        place->who.tgid = e->tgid;
+        memcpy(place->who.comm, e->comm, sizeof(e->comm));
+        if (e->protocol != IPPROTO_TCP)
+                return NULL;
+        place->told = false;
+        return place->ahead++ < 0 ? NULL : place;
 }
 
-Who who_find(WhoTable *t, uint8_t protocol, const EgressAddress *source, uint16_t source_port, const EgressAddress *dest,
-                uint16_t dest_port, bool forget)
+Who who_find(WhoTable *t, const EgressAddress *source, uint16_t source_port, const EgressAddress *dest, uint16_t dest_port)
 {
-        struct WhoEntry like = {
-                .family = dest->family, .protocol = protocol, .source_port = source_port, .dest_port = dest_port
-        }, *e;
+        const WhoEntry like = who_like(IPPROTO_UDP, source, source_port, dest, dest_port), *e;
         unsigned set;
-        Who who;
 
-        memcpy(like.source, source->bytes, sizeof(like.source));
-        memcpy(like.dest, dest->bytes, sizeof(like.dest));
         e = source_port != 0 ? who_lookup(t, &like, &set) : NULL;
-        if (!e)
+        return e && e->generation == t->generation ? e->who : (Who){};
+}
+
+Who who_take(WhoTable *t, const EgressAddress *source, uint16_t source_port, const EgressAddress *dest, uint16_t dest_port,
+                bool *ret_told)
+{
+        const WhoEntry like = who_like(IPPROTO_TCP, source, source_port, dest, dest_port);
+        WhoEntry *e;
+        unsigned set;
+
+        *ret_told = false;
+        if (source_port == 0)
                 return (Who){};
-        who = e->who;
-        if (forget)
-                *e = (struct WhoEntry){};
-        return who;
+        e = who_lookup(t, &like, &set);
+        if (!e) {
+                e = who_idle(t, set);
+                if (!e)
+                        return (Who){};
+                *e = like;
+        }
+        if (e->ahead-- <= 0)
+                return (Who){};
+        *ret_told = e->told;
+        return e->generation == t->generation ? e->who : (Who){};
+}
+
+void who_forget(WhoTable *t)
+{
+        t->generation++;
 }
 
 /* ---- the ring buffer, as include/uapi/linux/bpf.h and the kernel's documentation of it (bpf/ringbuf) have it */
@@ -132,7 +187,11 @@ int events_open(Events *e, int ring_fd, int counters_fd, uint64_t seed)
         size_t page = (size_t) sysconf(_SC_PAGESIZE);
         uint8_t *fixed;
 
-        *e = (Events){ .ring.size = EGRESS_RING_SIZE, .who.seed = seed };
+        *e = (Events){ .ring.size = EGRESS_RING_SIZE };
+        e->who = calloc(1, sizeof(*e->who)); /* the kernel's zero pages until they are needed */
+        if (!e->who)
+                return -ENOMEM;
+        e->who->seed = seed;
         e->ring.consumer = map(ring_fd, page, PROT_READ | PROT_WRITE, 0);
         if (!e->ring.consumer)
                 return -errno;
@@ -155,6 +214,8 @@ void events_close(Events *e)
                 munmap((void *) (uintptr_t) (e->ring.data - page), page + 2 * e->ring.size);
         if (e->counters)
                 munmap((void *) (uintptr_t) e->counters, page);
+        free(e->who);
         e->ring = (Ring){};
         e->counters = NULL;
+        e->who = NULL;
 }

@@ -164,6 +164,8 @@ int setup_receive(Warden *w, int channel);
 /* ---- warden-accept.c */
 
 void accept_ready(Warden *w, Source *s, uint32_t events);
+/* Nothing will be accepted any more: what was begun is given up. */
+void accept_over(Warden *w);
 /* Reads what the kernel has told since. Called before anything that came from inside is judged. */
 void warden_read_events(Warden *w);
 int warden_watch(Warden *w, int fd, uint32_t events, Source *s);

@@ -160,12 +160,12 @@ typedef struct EgressTally {
 #define EGRESS_RING_SIZE (256u << 10)
 
 typedef enum EgressEventKind {
-        EGRESS_EVENT_CONNECT = 1, /* a TCP SYN that the warden will accept: says who */
+        EGRESS_EVENT_CONNECT = 1, /* a TCP SYN to where the warden listens: an attempt, says who */
         EGRESS_EVENT_DNS = 2,     /* a datagram to port 53, which the warden will read: says who */
         EGRESS_EVENT_DENIED = 3,  /* anything else that was refused without the warden: one attempt, to be recorded */
 } EgressEventKind;
 /* An event of the first two kinds is in the ring before what it is about arrives; it comes once more for a SYN that is sent
- * again. A denial comes once for each datagram (what one call sends by UDP_SEGMENT is one), and once for each TCP connect
+ * again, with the same stamp. What is never accepted has an event all the same. A denial comes once for each datagram (what one call sends by UDP_SEGMENT is one), and once for each TCP connect
  * that no packet comes of: to a multicast or broadcast address, and any to a link-local one. Its source is then zero. */
 
 /* 64 bytes, native byte order but for the addresses. */
@@ -175,7 +175,7 @@ typedef struct EgressEvent {
         uint8_t source[16], dest[16];
         uint32_t tgid;                       /* as the host's first PID namespace counts; 0: not known */
         char comm[16];                       /* the attacker's choice */
-        uint32_t pad2;
+        uint32_t stamp;                      /* of the connect() or sendmsg() it came of: the same for a SYN that is sent again; 0: not known */
 } EgressEvent;
 _Static_assert(sizeof(EgressEvent) == 64, "the programs write 64 bytes");
 

@@ -426,3 +426,27 @@ for n in range(3, 1024):
         pass
 """, policy="egress", pass_fds=[s.fileno()])
     assert expect(done).out == "" and w.tcp.raw() == b"", done
+
+
+def test_given_up_before_it_is_accepted():
+    """The kernel holds the last acknowledgement back, and then there is a reset: nothing is ever accepted, but it was tried."""
+    policy()
+    got, run = attempt("""
+DEFER, QUICKACK = (socket.IPPROTO_TCP, socket.TCP_DEFER_ACCEPT, 5), (socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+MINTTL = (socket.IPPROTO_IP, 21, 255)
+for address, port, option in (("1.2.3.4", 443, DEFER), ("2a0f:ff00::4", 443, QUICKACK), ("169.254.169.254", 80, DEFER), ("192.0.2.77", 5433, QUICKACK),
+                              ("1.2.3.5", 80, MINTTL), ("192.0.2.77", 5432, DEFER), ("9.9.9.9", 53, QUICKACK)):
+    for i in range(3):
+        s = socket.socket(family_of(address)); s.setsockopt(*option); s.setblocking(False)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        try:
+            s.connect((address, port)); say("connected")
+        except OSError as e:
+            say(word(e))
+        s.close()
+""")
+    assert got == ["EINPROGRESS"] * 21, got
+    total = denied(run)
+    assert total == {("tcp", "1.2.3.4:443", "no-rule"): 3, ("tcp", "2a0f:ff00::4:443", "no-rule"): 3, ("tcp", "169.254.169.254:80", "metadata"): 3,
+                     ("tcp", "192.0.2.77:5433", "port"): 3, ("tcp", "1.2.3.5:80", "no-rule"): 3, ("tcp", "192.0.2.77:5432", "connect-failed"): 3,
+                     ("dns", "9.9.9.9:53", "malformed"): 3}, total
