@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/io.h"
 #include "base/parse.h"
@@ -11,6 +12,7 @@
 
 #define FDS_ABOVE 16 /* where the child's descriptors wait for their numbers */
 #define EXIT_NOT_STARTED 127
+#define REAP_TRIES 100 /* 100 ms: nothing that was killed takes longer, but what hangs in the kernel */
 
 /* Between fork and exec: only what a signal handler may do. */
 static _noreturn_ void become_reader(const char *program, const int fds[_COPYOUT_FD_MAX])
@@ -68,18 +70,38 @@ int copy_reader_start(const char *program, const CopyoutSpec *spec, int stream, 
         return 0;
 }
 
-int copy_reader_finish(pid_t pid, int report_fd, CopyoutReport *ret)
+/* This process may not signal those of other users; as that one user, it may. Nothing else of it is in the
+ * child. */
+static void kill_as(uid_t uid, pid_t pid)
+{
+        pid_t child = fork();
+
+        if (child == 0)
+                _exit(setresuid(uid, uid, uid) < 0 || kill(pid, SIGKILL) < 0);
+        while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
+                ;
+}
+
+/* It had its say; whatever it does now, it is over. Never waited for where it cannot be ended. */
+static void end_reader(pid_t pid, uid_t uid)
+{
+        static const struct timespec pause = { .tv_nsec = 1000000 };
+
+        if (waitpid(pid, NULL, WNOHANG) != 0)
+                return;
+        (void) kill(pid, SIGKILL); /* it may not have become another's yet */
+        kill_as(uid, pid);
+        for (int i = 0; i < REAP_TRIES && waitpid(pid, NULL, WNOHANG) == 0; i++)
+                (void) nanosleep(&pause, NULL);
+}
+
+int copy_reader_finish(pid_t pid, uid_t uid, int report_fd, CopyoutReport *ret)
 {
         /* One byte more than a right report has. */
         uint8_t p[COPYOUT_REPORT_SIZE + 1];
         ssize_t n;
-        int r;
 
-        /* It had its say; whatever it does now, it is over. What it wrote before stays in the pipe. Where it
-         * cannot be ended, it is not waited for either. */
-        r = kill(pid, SIGKILL) < 0 && errno != ESRCH ? WNOHANG : 0;
-        while (waitpid(pid, NULL, r) < 0 && errno == EINTR)
-                ;
+        end_reader(pid, uid);
         do
                 n = read(report_fd, p, sizeof(p));
         while (n < 0 && errno == EINTR);

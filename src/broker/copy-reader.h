@@ -12,7 +12,7 @@
 int copy_reader_start(const char *program, const CopyoutSpec *spec, int stream, int workspace,
                 pid_t *ret_pid, int *ret_report_fd, Error **reterr);
 /* It has said something, or is gone: ends it for good, and what it said. -EBADMSG: it died without a word
- * that counts. Closes report_fd. */
-int copy_reader_finish(pid_t pid, int report_fd, CopyoutReport *ret);
+ * that counts. Closes report_fd. uid: whom it became. */
+int copy_reader_finish(pid_t pid, uid_t uid, int report_fd, CopyoutReport *ret);
 /* In words: why nothing whole was sent; newly allocated. NULL for COPYOUT_SENT. */
 char *copy_reader_why(const CopyoutReport *r, uint64_t max_bytes, uint64_t max_files);

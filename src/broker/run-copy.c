@@ -31,7 +31,7 @@ RunCopy *run_copy_free(RunCopy *c)
         sd_event_source_disable_unref(c->report_source);
         sd_event_source_disable_unref(c->deadline);
         if (c->reader > 0)
-                (void) copy_reader_finish(c->reader, TAKE_FD(c->report_fd), &report);
+                (void) copy_reader_finish(c->reader, c->uid, TAKE_FD(c->report_fd), &report);
         closep(&c->report_fd);
         closep(&c->in_fd);
         closep(&c->out_fd);
@@ -280,7 +280,7 @@ static void end_out(Run *r, const char *why)
          * loop would go on hearing of it. */
         c->report_source = sd_event_source_disable_unref(c->report_source);
         if (c->reader > 0)
-                k = copy_reader_finish(c->reader, TAKE_FD(c->report_fd), &report);
+                k = copy_reader_finish(c->reader, c->uid, TAKE_FD(c->report_fd), &report);
         c->reader = 0;
         if (!why && k < 0)
                 why = "whoever read the workspace died";
@@ -326,6 +326,7 @@ static int start_reader(Run *r, Error **reterr)
 
         if (c->workspace_fd < 0)
                 return error_set(reterr, -ENOENT, "its workspace is gone");
+        c->uid = r->uid;
         k = copy_reader_start(
                         COPYOUT_PATH, &spec, c->out_fd, c->workspace_fd, &c->reader, &c->report_fd, reterr);
         if (k < 0)

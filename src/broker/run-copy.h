@@ -22,6 +22,7 @@ typedef struct RunCopy {
         int workspace_fd;   /* -1: not known, or it is over */
         uint64_t max_bytes, max_files;
         pid_t reader; /* 0: not there */
+        uid_t uid;    /* whom it became */
         int report_fd;
         sd_event_source *report_source, *deadline;
         unsigned n_reports; /* of its client */
