@@ -307,25 +307,28 @@ static void set_limits(Warden *w)
         }
 }
 
-static void set_watchdog(Warden *w)
+/* A warden that PID 1 cannot be told to watch as closely as a run needs it is none: one that hangs would hang the run. */
+static int set_watchdog(Warden *w)
 {
         const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");
         uint64_t v;
 
         if (!usec || parse_u64(usec, &v) < 0 || v < 3)
-                return;
+                return 0;
         if (pid && (parse_u64(pid, &(uint64_t){ 0 }) < 0 || strtol(pid, NULL, 10) != getpid()))
-                return;
+                return 0;
         if (v > EGRESS_WATCHDOG_USEC) {
                 char message[40];
 
                 v = EGRESS_WATCHDOG_USEC;
                 snprintf(message, sizeof(message), "WATCHDOG_USEC=%llu", (unsigned long long) v);
-                (void) send(w->fds[WARDEN_FD_NOTIFY], message, strlen(message), MSG_DONTWAIT | MSG_NOSIGNAL);
+                if (send(w->fds[WARDEN_FD_NOTIFY], message, strlen(message), MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+                        return -errno;
         }
         w->timers.lengths[TIMER_WATCHDOG] = v / 3;
         w->watchdog.expired = watchdog_expired;
         watchdog_expired(w, &w->watchdog);
+        return 0;
 }
 
 /* Everything that allocates, opens or asks, before nothing of that is possible any more. */
@@ -348,6 +351,8 @@ static int stage_loop(Warden *w)
         if (w->signal_fd < 0 || w->epoll_fd < 0)
                 return -errno;
         w->reserve_fd = fcntl(w->epoll_fd, F_DUPFD_CLOEXEC, 3);
+        if (w->reserve_fd < 0)
+                return -errno;
         r = router_open(&w->router);
         if (r >= 0)
                 r = open_sources(w);
@@ -356,8 +361,7 @@ static int stage_loop(Warden *w)
         set_limits(w);
         w->tick.expired = tick_expired;
         w->now = now_usec();
-        set_watchdog(w);
-        return 0;
+        return set_watchdog(w);
 }
 
 static int stage_confine(Warden *w)

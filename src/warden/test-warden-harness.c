@@ -117,6 +117,16 @@ static void send_fds(int channel, const int *fds, size_t n)
         assert_int_equal(sendmsg(channel, &m, MSG_NOSIGNAL), sizeof(payload));
 }
 
+/* Until nothing more goes in, as where PID 1 does not read. */
+static void fill(int fd)
+{
+        static const char byte[1024];
+
+        while (send(fd, byte, sizeof(byte), MSG_DONTWAIT) > 0)
+                ;
+        assert_int_equal(errno, EAGAIN);
+}
+
 _noreturn_ static void become_warden(int channel, const Options *o)
 {
         char usec[32];
@@ -164,6 +174,8 @@ void box_start(Box *b, Fixture *f, const Options *o)
         make_pair(SOCK_SEQPACKET, false, channel);
         make_pair(SOCK_DGRAM, o->small_journal, journal);
         make_pair(SOCK_DGRAM, false, notify);
+        if (o->full_notify)
+                fill(notify[1]);
         b->tally_fd = memfd_create("tally", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         assert_true(b->tally_fd >= 0);
         assert_int_equal(ftruncate(b->tally_fd, sizeof(EgressTally)), 0);

@@ -40,9 +40,10 @@
 
 extern const char *test_warden, *test_resolver; /* paths of the programs under test */
 
-/* argv: agentbox-warden, the resolver. Namespaces and servers, once. false: it cannot be had here, as was printed. */
-bool world_make(int argc, char *argv[]);
-void world_done(void);
+/* argv: agentbox-warden, the resolver. Makes namespaces and servers, once, and runs the tests in them, each with a wall of its
+ * own. What main() returns; where it cannot be had here, that is printed, and nothing has failed. */
+int world_run(int argc, char *argv[], const struct CMUnitTest *tests, size_t n);
+#define WORLD_TEST(f) cmocka_unit_test_setup_teardown(f, fixture_set_up, fixture_tear_down)
 
 typedef struct Options {
         const char *const *rules; /* "tls NAME:PORT [private=allow] [ech=allow]" and so on */
@@ -53,6 +54,7 @@ typedef struct Options {
         unsigned watchdog_usec;
         unsigned open_files;      /* 0: as it is */
         bool small_journal;       /* its socket has room for a few records */
+        bool full_notify;         /* PID 1's has none */
         const char *resolver;     /* another program */
         bool tcp_only;            /* without IPv6 */
 } Options;

@@ -154,15 +154,10 @@ static void test_no_descriptors(void **state)
 int main(int argc, char *argv[])
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(test_bytes_limit, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_connections_limit, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_no_descriptors, fixture_set_up, fixture_tear_down),
+                WORLD_TEST(test_bytes_limit),
+                WORLD_TEST(test_connections_limit),
+                WORLD_TEST(test_no_descriptors),
         };
-        int r;
 
-        if (!world_make(argc, argv))
-                return 0;
-        r = cmocka_run_group_tests(tests, NULL, NULL);
-        world_done();
-        return r;
+        return world_run(argc, argv, tests, ELEMENTSOF(tests));
 }

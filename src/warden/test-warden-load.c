@@ -464,22 +464,17 @@ static void test_chaos(void **state)
 int main(int argc, char *argv[])
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(test_dns_tunnel, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_denied_many, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_datagram_flood, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_late_reader, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_slow_journal, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_stuck_journal, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_no_journal, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_quiet, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_quiet_stuck_journal, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_chaos, fixture_set_up, fixture_tear_down),
+                WORLD_TEST(test_dns_tunnel),
+                WORLD_TEST(test_denied_many),
+                WORLD_TEST(test_datagram_flood),
+                WORLD_TEST(test_late_reader),
+                WORLD_TEST(test_slow_journal),
+                WORLD_TEST(test_stuck_journal),
+                WORLD_TEST(test_no_journal),
+                WORLD_TEST(test_quiet),
+                WORLD_TEST(test_quiet_stuck_journal),
+                WORLD_TEST(test_chaos),
         };
-        int r;
 
-        if (!world_make(argc, argv))
-                return 0;
-        r = cmocka_run_group_tests(tests, NULL, NULL);
-        world_done();
-        return r;
+        return world_run(argc, argv, tests, ELEMENTSOF(tests));
 }

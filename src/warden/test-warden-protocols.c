@@ -259,16 +259,11 @@ static void test_dns(void **state)
 int main(int argc, char *argv[])
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(test_http, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_http_refusal_hidden, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_tls_or_http, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_dns, fixture_set_up, fixture_tear_down),
+                WORLD_TEST(test_http),
+                WORLD_TEST(test_http_refusal_hidden),
+                WORLD_TEST(test_tls_or_http),
+                WORLD_TEST(test_dns),
         };
-        int r;
 
-        if (!world_make(argc, argv))
-                return 0;
-        r = cmocka_run_group_tests(tests, NULL, NULL);
-        world_done();
-        return r;
+        return world_run(argc, argv, tests, ELEMENTSOF(tests));
 }

@@ -427,22 +427,18 @@ static void test_client_gives_up(void **state)
 int main(int argc, char *argv[])
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(test_much, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_half_close, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_reset, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_zero_window, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_slow, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_slow_server, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_run_ends, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_client_gives_up, fixture_set_up, fixture_tear_down),
+                WORLD_TEST(test_much),
+                WORLD_TEST(test_half_close),
+                WORLD_TEST(test_reset),
+                WORLD_TEST(test_zero_window),
+                WORLD_TEST(test_slow),
+                WORLD_TEST(test_slow_server),
+                WORLD_TEST(test_run_ends),
+                WORLD_TEST(test_client_gives_up),
                 /* The last one: the program as it is installed waits for ten minutes. */
-                cmocka_unit_test_setup_teardown(test_idle, fixture_set_up, fixture_tear_down),
+                WORLD_TEST(test_idle),
         };
-        int r;
+        bool unconfined = argc > 1 && strstr(argv[1], "unconfined");
 
-        if (!world_make(argc, argv))
-                return 0;
-        r = _cmocka_run_group_tests("warden-relay", tests, ELEMENTSOF(tests) - !strstr(test_warden, "unconfined"), NULL, NULL);
-        world_done();
-        return r;
+        return world_run(argc, argv, tests, ELEMENTSOF(tests) - !unconfined);
 }

@@ -184,7 +184,7 @@ _noreturn_ static void be_world(int ready, int go)
         serve_all(listeners);
 }
 
-bool world_make(int argc, char *argv[])
+static bool world_make(int argc, char *argv[])
 {
         int ready[2], go[2];
         char byte;
@@ -226,12 +226,23 @@ bool world_make(int argc, char *argv[])
         return true;
 }
 
-void world_done(void)
+static void world_done(void)
 {
         if (world_pid > 0) {
                 kill(world_pid, SIGKILL);
                 waitpid(world_pid, NULL, 0);
         }
+}
+
+int world_run(int argc, char *argv[], const struct CMUnitTest *tests, size_t n)
+{
+        int r;
+
+        if (!world_make(argc, argv))
+                return 0;
+        r = _cmocka_run_group_tests("tests", tests, n, NULL, NULL);
+        world_done();
+        return r;
 }
 
 /* ---- clients */

@@ -522,6 +522,29 @@ static void test_start(void **state)
         box_done(&b);
 }
 
+/* The unit gives it longer to start; once it works it is to be watched closely, or not to work. */
+static void test_watchdog(void **state)
+{
+        NEED_FIXTURE(f);
+        char message[64], wanted[64];
+        Box b;
+        ssize_t n;
+
+        snprintf(wanted, sizeof(wanted), "WATCHDOG_USEC=%llu", (unsigned long long) EGRESS_WATCHDOG_USEC);
+        box_start(&b, f, &(Options){ .watchdog_usec = 9 * EGRESS_WATCHDOG_USEC });
+        assert_int_equal(b.ready.error, 0);
+        n = recv(b.notify, message, sizeof(message), 0);
+        assert_int_equal(n, strlen(wanted));
+        assert_memory_equal(message, wanted, strlen(wanted));
+        assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+
+        box_start(&b, f, &(Options){ .watchdog_usec = 9 * EGRESS_WATCHDOG_USEC, .full_notify = true });
+        assert_int_equal(b.ready.error, EAGAIN);
+        assert_string_equal(b.ready.stage, "loop");
+        box_done(&b);
+}
+
 static void test_resolver_missing(void **state)
 {
         static const char *const missing[] = { "/nonexistent", "/bin/true" };
@@ -543,22 +566,18 @@ static void test_resolver_missing(void **state)
 int main(int argc, char *argv[])
 {
         const struct CMUnitTest tests[] = {
-                cmocka_unit_test_setup_teardown(test_start, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_resolver_missing, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_allowed_tls, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_no_rule, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_given_up, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_denied, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_allowed_destinations, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_refused_by_kernel, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_resolver_fails, fixture_set_up, fixture_tear_down),
-                cmocka_unit_test_setup_teardown(test_proxy, fixture_set_up, fixture_tear_down),
+                WORLD_TEST(test_start),
+                WORLD_TEST(test_watchdog),
+                WORLD_TEST(test_resolver_missing),
+                WORLD_TEST(test_allowed_tls),
+                WORLD_TEST(test_no_rule),
+                WORLD_TEST(test_given_up),
+                WORLD_TEST(test_denied),
+                WORLD_TEST(test_allowed_destinations),
+                WORLD_TEST(test_refused_by_kernel),
+                WORLD_TEST(test_resolver_fails),
+                WORLD_TEST(test_proxy),
         };
-        int r;
 
-        if (!world_make(argc, argv))
-                return 0;
-        r = cmocka_run_group_tests(tests, NULL, NULL);
-        world_done();
-        return r;
+        return world_run(argc, argv, tests, ELEMENTSOF(tests));
 }
