@@ -178,7 +178,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .doc = "One destination that may be reached. With Egress=filtered: \"tls NAME[:PORT]\", "
                        "\"http NAME[:PORT]\", \"tcp NAME:PORT\", \"tcp ADDRESS[/LEN]:PORT\", or \"@SET\" "
                        "for the rules of /etc/agentbox/allow.d/SET.list. NAME may start with \"*.\". "
-                       "Options behind a rule: ech=allow (tls), private=allow (names), peer-first (tcp). "
+                       "Options behind a rule: ech=allow (tls), private=allow (names), peer-first "
+                       "(tcp: the server speaks first, as it may under every tcp rule). "
                        "With Egress=addresses: addresses and prefixes without ports, or \"@SET\".",
         },
         [NETWORK_EGRESS_BYTES] = {
