@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/buf.h"
-#include "base/parse.h"
 #include "cli/egress-denials.h"
 #include "cli/facts.h"
 #include "cli/message.h"
@@ -38,10 +37,9 @@ void egress_denials_done(EgressDenials *d)
 
 static uint64_t number(const json_t *record, const char *field, uint64_t fallback)
 {
-        const char *s = facts_string(record, field);
-        uint64_t v;
+        uint64_t v = facts_text_u64(record, field);
 
-        return s && parse_u64(s, &v) >= 0 ? v : fallback;
+        return v == UINT64_MAX ? fallback : v;
 }
 
 uint64_t egress_record_count(const json_t *record)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 
+#include "base/parse.h"
 #include "cli/facts.h"
 #include "cli/output.h"
 
@@ -170,6 +171,14 @@ uint64_t facts_u64(const json_t *facts, const char *name)
 
         return json_is_integer(v) && json_integer_value(v) >= 0 ? (uint64_t) json_integer_value(v)
                                                                 : UINT64_MAX;
+}
+
+uint64_t facts_text_u64(const json_t *record, const char *name)
+{
+        const char *s = facts_string(record, name);
+        uint64_t v;
+
+        return s && parse_u64(s, &v) >= 0 ? v : UINT64_MAX;
 }
 
 static int list_from_json(const json_t *array, char ***ret)

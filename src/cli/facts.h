@@ -19,6 +19,8 @@ int facts_read_list(sd_bus_message *m, json_t **ret);
 /* NULL, or UINT64_MAX, where there is no such fact (or one of another type). */
 const char *facts_string(const json_t *facts, const char *name);
 uint64_t facts_u64(const json_t *facts, const char *name);
+/* Of a record of the journal, where numbers are text. */
+uint64_t facts_text_u64(const json_t *record, const char *name);
 
 /* What facts hold of the record. ret must be initialised; a record without a reason is -EBADMSG. */
 int result_from_facts(const json_t *facts, RunResult *ret);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <signal.h>
 
-#include "base/parse.h"
 #include "cli/facts.h"
 #include "cli/limit-advice.h"
 #include "policy/policy-keys.h"
@@ -15,14 +14,6 @@ const LimitRow limit_rows[] = {
 };
 const size_t n_limit_rows = ELEMENTSOF(limit_rows);
 
-static uint64_t number(const json_t *record, const char *name)
-{
-        const char *s = facts_string(record, name);
-        uint64_t v;
-
-        return s && parse_u64(s, &v) >= 0 ? v : UINT64_MAX;
-}
-
 static bool nearly(uint64_t figure, uint64_t limit)
 {
         return figure != UINT64_MAX && figure >= limit - limit / 10;
@@ -35,8 +26,8 @@ static int reason_of(const json_t *ended, const Policy *policy)
         int reason = name ? run_reason_from_string(name) : -1;
         uint64_t memory = policy ? policy_u64(policy, LIMITS_MEMORY) : 0;
 
-        if (reason == REASON_SIGNAL && number(ended, "AGENTBOX_SIGNAL") == SIGKILL && memory > 0 &&
-                        nearly(number(ended, "AGENTBOX_MEMORY_PEAK"), memory))
+        if (reason == REASON_SIGNAL && facts_text_u64(ended, "AGENTBOX_SIGNAL") == SIGKILL && memory > 0 &&
+                        nearly(facts_text_u64(ended, "AGENTBOX_MEMORY_PEAK"), memory))
                 return REASON_OOM;
         return reason;
 }
@@ -57,13 +48,13 @@ bool limit_was_felt(const LimitRow *row, const json_t *ended, const Policy *poli
 
         if (row->reason != _REASON_MAX || limit == 0 || !row->figure)
                 return false;
-        figure = number(ended, row->figure);
+        figure = facts_text_u64(ended, row->figure);
         return figure != UINT64_MAX && figure >= limit;
 }
 
 uint64_t limit_suggestion(const LimitRow *row, const json_t *ended, const Policy *policy)
 {
-        uint64_t figure = row->figure ? number(ended, row->figure) : UINT64_MAX;
+        uint64_t figure = row->figure ? facts_text_u64(ended, row->figure) : UINT64_MAX;
         uint64_t limit = policy ? policy_u64(policy, row->key) : 0;
         uint64_t base = limit > 0 && (figure == UINT64_MAX || nearly(figure, limit)) ? limit : figure;
         uint64_t most = policy_keys[row->key].max / row->unit * row->unit, doubled;

@@ -6,87 +6,30 @@
 # --in and --out from end to end: on a private bus, against a broker that only plays one. Prints TAP.
 
 # Functions are called by check(), and scripts for inside stand in single quotes.
-# shellcheck disable=SC2317,SC2016
+# shellcheck disable=SC2317,SC2016,SC2119
 
-set -u
-AGENTBOX=$(realpath "$1") FAKE=$2
-WORK=$(mktemp -d)
-BROKER=
-BUS=
-N=0
-FAILED=0
-
-cleanup() {
-        [[ -z $BROKER ]] || kill "$BROKER" 2>/dev/null
-        [[ -z $BUS ]] || kill "$BUS" 2>/dev/null
-        chmod -R u+rwx "$WORK" 2>/dev/null
-        rm -rf "$WORK"
-}
-trap cleanup EXIT
-
-if ! command -v dbus-daemon >/dev/null; then
-        echo "1..0 # SKIP no dbus-daemon"
-        exit 0
-fi
-
-cat >"$WORK/bus.conf" <<END
-<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
- "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-<busconfig>
-  <listen>unix:path=$WORK/bus</listen>
-  <auth>EXTERNAL</auth>
-  <policy context="default">
-    <allow user="*"/><allow own="*"/><allow send_destination="*" eavesdrop="true"/><allow receive_sender="*" eavesdrop="true"/>
-  </policy>
-</busconfig>
-END
-export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$WORK/bus FAKE_WORKSPACE=$WORK/ws
+# shellcheck source-path=SCRIPTDIR source=test-client.sh
+source "$(dirname "$0")/test-client.sh"
+export FAKE_WORKSPACE=$WORK/ws
 mkdir "$WORK/ws" "$WORK/here"
-dbus-daemon --config-file="$WORK/bus.conf" --nofork --nopidfile --nosyslog 2>"$WORK/bus.log" &
-BUS=$!
-while [[ ! -S $WORK/bus ]]; do
-        kill -0 "$BUS" 2>/dev/null || { cat "$WORK/bus.log" >&2; exit 1; }
-        sleep 0.02
-done
-: >"$WORK/ready"
-"$FAKE" >"$WORK/ready" &
-BROKER=$!
-until [[ -s $WORK/ready ]]; do
-        kill -0 "$BROKER" 2>/dev/null || exit 1
-        sleep 0.02
-done
+start_broker
 cd "$WORK/here" || exit 1
 
-box() { "$AGENTBOX" "$@" 2>"$WORK/err"; }
 # Nothing in the workspace, nothing here.
 fresh() {
         chmod -R u+rwx "$WORK/ws" "$WORK/here"
         find "$WORK/ws" "$WORK/here" -mindepth 1 -delete
 }
-# check NAME COMMAND...: one line of TAP.
-check() {
-        local name=$1
-        shift
-        N=$((N + 1))
+prepare() {
         fresh
         : >"$WORK/err"
-        if "$@"; then
-                echo "ok $N - $name"
-        else
-                FAILED=$((FAILED + 1))
-                echo "not ok $N - $name"
-                sed 's/^/# /' "$WORK/err"
-        fi
 }
 # run WANT ARGS...: "agentbox run" exits so.
 run() {
-        local want=$1 got=0
+        local want=$1
         shift
-        box run "$@" </dev/null >"$WORK/out" || got=$?
-        [[ $got == "$want" ]] || { echo "# status $got, wanted $want: $*"; return 1; }
+        status "$want" run "$@"
 }
-says() { grep -qE -- "$1" "$WORK/err" || { echo "# it does not say: $1"; return 1; }; }
-silent() { [[ ! -s $WORK/err ]]; }
 is() { [[ $(<"$1") == "$2" ]] || { echo "# $1 is not $2"; return 1; }; }
 # What the client told the broker last.
 reported() { tail -n 1 "$WORK/ready" | grep -qE -- "^ReportCopy fake[0-9]+ $1" || { echo "# it was not reported: $1"; return 1; }; }
@@ -335,5 +278,4 @@ check "in and out again is the same" both
 check "an interrupted run has results, too" interrupted
 check "--in of a detached run" detached_in
 
-echo "1..$N"
-exit $((FAILED > 0))
+plan

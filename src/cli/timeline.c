@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/parse.h"
 #include "cli/audit.h"
 #include "cli/facts.h"
 #include "cli/message.h"
@@ -144,19 +143,6 @@ static int print_line(Timeline *t, const Line *l, Buf *out)
 
 /* ---- what is said of each event */
 
-static const char *field(const json_t *record, const char *name)
-{
-        return facts_string(record, name);
-}
-
-static uint64_t number(const json_t *record, const char *name)
-{
-        const char *s = field(record, name);
-        uint64_t v;
-
-        return s && parse_u64(s, &v) >= 0 ? v : UINT64_MAX;
-}
-
 static char *clean(const char *s)
 {
         return message_clean(s ?: "");
@@ -165,7 +151,7 @@ static char *clean(const char *s)
 /* Of the user who asked, the name as this host has it now. */
 static char *caller_of(const json_t *record)
 {
-        uint64_t uid = number(record, "AGENTBOX_CALLER_UID");
+        uint64_t uid = facts_text_u64(record, "AGENTBOX_CALLER_UID");
         struct passwd entry, *found = NULL;
         char buffer[4096], *s;
 
@@ -184,8 +170,8 @@ static char *size_or_unknown(uint64_t v)
 /* "exited 1", "signal 9", "timeout" */
 static void say_end(const json_t *record, Buf *b)
 {
-        const char *reason = field(record, "AGENTBOX_REASON") ?: "?";
-        uint64_t code = number(record, "AGENTBOX_EXIT_CODE"), signal = number(record, "AGENTBOX_SIGNAL");
+        const char *reason = facts_string(record, "AGENTBOX_REASON") ?: "?";
+        uint64_t code = facts_text_u64(record, "AGENTBOX_EXIT_CODE"), signal = facts_text_u64(record, "AGENTBOX_SIGNAL");
         _cleanup_free_ char *shown = clean(reason);
 
         if (streq(reason, "exited") && code != UINT64_MAX)
@@ -198,9 +184,9 @@ static void say_end(const json_t *record, Buf *b)
 
 static char *end_of(const json_t *record)
 {
-        uint64_t wall = number(record, "AGENTBOX_WALL_USEC"), peak = number(record, "AGENTBOX_MEMORY_PEAK"),
-                 sent = number(record, "AGENTBOX_EGRESS_BYTES"),
-                 denied = number(record, "AGENTBOX_EGRESS_DENIED");
+        uint64_t wall = facts_text_u64(record, "AGENTBOX_WALL_USEC"), peak = facts_text_u64(record, "AGENTBOX_MEMORY_PEAK"),
+                 sent = facts_text_u64(record, "AGENTBOX_EGRESS_BYTES"),
+                 denied = facts_text_u64(record, "AGENTBOX_EGRESS_DENIED");
         _cleanup_free_ char *time = wall == UINT64_MAX ? NULL : output_duration(wall),
                             *memory = peak == UINT64_MAX ? NULL : output_size(peak),
                             *out = sent == UINT64_MAX || sent == 0 ? NULL : output_size(sent);
@@ -220,10 +206,10 @@ static char *end_of(const json_t *record)
 
 static char *traffic_of(const json_t *record)
 {
-        uint64_t usec = number(record, "AGENTBOX_USEC");
-        const char *reason = field(record, "AGENTBOX_REASON");
-        _cleanup_free_ char *sent = size_or_unknown(number(record, "AGENTBOX_BYTES_SENT")),
-                            *received = size_or_unknown(number(record, "AGENTBOX_BYTES_RECEIVED")),
+        uint64_t usec = facts_text_u64(record, "AGENTBOX_USEC");
+        const char *reason = facts_string(record, "AGENTBOX_REASON");
+        _cleanup_free_ char *sent = size_or_unknown(facts_text_u64(record, "AGENTBOX_BYTES_SENT")),
+                            *received = size_or_unknown(facts_text_u64(record, "AGENTBOX_BYTES_RECEIVED")),
                             *time = usec == UINT64_MAX ? strdup("?") : output_duration(usec),
                             *shown = clean(reason);
         char *s;
@@ -253,7 +239,7 @@ static char *with_proto(char *destination, const char *proto)
 
 static char *system_call_of(const json_t *record)
 {
-        const char *name = field(record, "AGENTBOX_SYSCALL"), *args = field(record, "AGENTBOX_SYSCALL_ARGS");
+        const char *name = facts_string(record, "AGENTBOX_SYSCALL"), *args = facts_string(record, "AGENTBOX_SYSCALL_ARGS");
         _cleanup_free_ char *text = NULL;
 
         if (asprintf(&text, "%s(%s)", name ?: "?", args ?: "") < 0) {
@@ -274,7 +260,7 @@ static char *calls_denied(const json_t *record)
 /* The broker's own words, without the run's name, which stands beside them or was asked for. */
 static char *message_of(const json_t *record)
 {
-        const char *text = field(record, "MESSAGE") ?: "", *run = field(record, "AGENTBOX_RUN_ID") ?: "";
+        const char *text = facts_string(record, "MESSAGE") ?: "", *run = facts_string(record, "AGENTBOX_RUN_ID") ?: "";
         const char *rest = startswith(text, "Run ");
 
         if (rest && *run && startswith(rest, run)) {
@@ -287,12 +273,12 @@ static char *message_of(const json_t *record)
 
 static char *command_of(const json_t *record)
 {
-        return clean(field(record, "AGENTBOX_COMMAND") ?: "a command");
+        return clean(facts_string(record, "AGENTBOX_COMMAND") ?: "a command");
 }
 
 static char *policy_of(const json_t *record)
 {
-        _cleanup_free_ char *shown = clean(field(record, "AGENTBOX_POLICY") ?: "?");
+        _cleanup_free_ char *shown = clean(facts_string(record, "AGENTBOX_POLICY") ?: "?");
         char *s;
 
         return !shown || asprintf(&s, "policy %s", shown) < 0 ? NULL : s;
@@ -300,14 +286,14 @@ static char *policy_of(const json_t *record)
 
 static char *refusal_of(const json_t *record)
 {
-        const char *reason = field(record, "AGENTBOX_REASON");
+        const char *reason = facts_string(record, "AGENTBOX_REASON");
 
         return reason ? clean(reason) : message_of(record);
 }
 
 static char *broken_of(const json_t *record)
 {
-        const char *broken = field(record, "AGENTBOX_BROKEN");
+        const char *broken = facts_string(record, "AGENTBOX_BROKEN");
 
         return broken ? clean(broken) : message_of(record);
 }
@@ -317,7 +303,7 @@ static char *promises_of(const json_t *record)
         size_t n = 0;
         char *s;
 
-        for (const char *c = field(record, "AGENTBOX_VERIFIED") ?: ""; *c; n++) {
+        for (const char *c = facts_string(record, "AGENTBOX_VERIFIED") ?: ""; *c; n++) {
                 c += strcspn(c, " ");
                 c += strspn(c, " ");
         }
@@ -326,7 +312,7 @@ static char *promises_of(const json_t *record)
 
 static char *copied_of(const json_t *record)
 {
-        uint64_t files = number(record, "AGENTBOX_FILES"), bytes = number(record, "AGENTBOX_BYTES");
+        uint64_t files = facts_text_u64(record, "AGENTBOX_FILES"), bytes = facts_text_u64(record, "AGENTBOX_BYTES");
         _cleanup_free_ char *size = output_size(bytes);
         char *s;
 
@@ -340,12 +326,12 @@ static char *copied_of(const json_t *record)
 
 static char *comm_of(const json_t *record)
 {
-        return clean(field(record, "AGENTBOX_COMM"));
+        return clean(facts_string(record, "AGENTBOX_COMM"));
 }
 
 static char *destination_of(const json_t *record)
 {
-        return with_proto(egress_record_destination(record), field(record, "AGENTBOX_PROTO"));
+        return with_proto(egress_record_destination(record), facts_string(record, "AGENTBOX_PROTO"));
 }
 
 static char *allowed(const json_t *record)
@@ -376,7 +362,7 @@ static const struct {
 
 static Colour colour_of(const json_t *record, const char *event)
 {
-        const char *priority = field(record, "PRIORITY");
+        const char *priority = facts_string(record, "PRIORITY");
 
         if (priority && priority[0] >= '0' && priority[0] <= '4' && !priority[1])
                 return COLOUR_RED;
@@ -395,11 +381,11 @@ static int tell(const json_t *record, Teller teller, char **ret)
 
 static int fill_line(const json_t *record, const char *event, Line *l)
 {
-        uint64_t usec = number(record, "__REALTIME_TIMESTAMP");
+        uint64_t usec = facts_text_u64(record, "__REALTIME_TIMESTAMP");
         int r;
 
         *l = (Line){ .usec = usec == UINT64_MAX ? 0 : usec,
-                .run = field(record, "AGENTBOX_RUN_ID"),
+                .run = facts_string(record, "AGENTBOX_RUN_ID"),
                 .event = event,
                 .colour = colour_of(record, event) };
         for (size_t i = 0; i < ELEMENTSOF(tellers); i++) {
@@ -462,7 +448,7 @@ int timeline_flush(Timeline *t, Buf *out)
 
 int timeline_take(Timeline *t, const json_t *record, Buf *out)
 {
-        const char *event = field(record, "AGENTBOX_EVENT");
+        const char *event = facts_string(record, "AGENTBOX_EVENT");
         _cleanup_line_ Line l = {};
         int r = egress_denials_take(&t->window, record);
 

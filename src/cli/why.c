@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdio.h>
 
-#include "base/parse.h"
 #include "cli/audit.h"
 #include "cli/facts.h"
 #include "cli/limit-advice.h"
@@ -18,19 +17,6 @@
 
 /* Kinds of denials other than the network's. */
 enum { DENIALS_MAX = 200 };
-
-static const char *field(const json_t *record, const char *name)
-{
-        return facts_string(record, name);
-}
-
-static uint64_t number(const json_t *record, const char *name)
-{
-        const char *s = field(record, name);
-        uint64_t v;
-
-        return s && parse_u64(s, &v) >= 0 ? v : UINT64_MAX;
-}
 
 /* Text of a record, safe to show. */
 static void say(Buf *out, const char *before, const char *text, const char *after)
@@ -47,7 +33,7 @@ static void explain_limit(const LimitRow *row, const json_t *ended, const Policy
 {
         uint64_t limit = policy ? policy_u64(policy, row->key) : 0, v = limit_suggestion(row, ended, policy);
         _cleanup_free_ char *value = v > 0 ? policy_value_format_u64(row->key, v) : NULL;
-        const char *message = field(ended, "AGENTBOX_MESSAGE"), *key = policy_keys[row->key].name;
+        const char *message = facts_string(ended, "AGENTBOX_MESSAGE"), *key = policy_keys[row->key].name;
 
         buf_printf(out, "%s", row->text);
         if (message)
@@ -103,8 +89,8 @@ static void explain_signal(uint64_t signal, size_t n_denied, Buf *out)
 
 static void explain_exit(const json_t *ended, size_t n_denied, size_t n_reached, Buf *out)
 {
-        uint64_t code = number(ended, "AGENTBOX_EXIT_CODE");
-        const char *message = field(ended, "AGENTBOX_MESSAGE");
+        uint64_t code = facts_text_u64(ended, "AGENTBOX_EXIT_CODE");
+        const char *message = facts_string(ended, "AGENTBOX_MESSAGE");
 
         if (message) {
                 say(out, "Its command was not run: ", message, ".\n");
@@ -122,7 +108,7 @@ static void explain_exit(const json_t *ended, size_t n_denied, size_t n_reached,
 
 static void explain_end(const json_t *ended, const Policy *policy, size_t n_denied, Buf *out)
 {
-        const char *name = field(ended, "AGENTBOX_REASON"), *text = field(ended, "AGENTBOX_MESSAGE");
+        const char *name = facts_string(ended, "AGENTBOX_REASON"), *text = facts_string(ended, "AGENTBOX_MESSAGE");
         int reason = name ? run_reason_from_string(name) : -EINVAL;
         const LimitRow *limit = limit_that_ended(ended, policy);
         size_t n_reached;
@@ -137,7 +123,7 @@ static void explain_end(const json_t *ended, const Policy *policy, size_t n_deni
                 explain_exit(ended, n_denied, n_reached, out);
                 break;
         case REASON_SIGNAL:
-                explain_signal(number(ended, "AGENTBOX_SIGNAL"), n_denied + n_reached, out);
+                explain_signal(facts_text_u64(ended, "AGENTBOX_SIGNAL"), n_denied + n_reached, out);
                 break;
         case REASON_KILLED:
                 say(out, "It was ended: ", text ?: "killed on request", ".\n");
@@ -158,15 +144,15 @@ static char *denial_key(const json_t *record)
         _cleanup_buf_ Buf b = {};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
-                buf_printf(&b, "%s\n", field(record, names[i]) ?: "");
+                buf_printf(&b, "%s\n", facts_string(record, names[i]) ?: "");
         return buf_take_string(&b);
 }
 
 static void explain_denial(const json_t *record, uint64_t count, Buf *out)
 {
-        const char *event = field(record, "AGENTBOX_EVENT"), *syscall = field(record, "AGENTBOX_SYSCALL");
+        const char *event = facts_string(record, "AGENTBOX_EVENT"), *syscall = facts_string(record, "AGENTBOX_SYSCALL");
 
-        say(out, "  ", field(record, "MESSAGE") ?: event, "");
+        say(out, "  ", facts_string(record, "MESSAGE") ?: event, "");
         buf_printf(out, count > 1 ? " (%llu times)\n" : "\n", (unsigned long long) count);
         if (!streq(event, "syscall-denied") || !syscall)
                 return;
@@ -178,7 +164,7 @@ static void explain_denial(const json_t *record, uint64_t count, Buf *out)
 
 static bool is_denial(const json_t *record)
 {
-        const char *event = field(record, "AGENTBOX_EVENT");
+        const char *event = facts_string(record, "AGENTBOX_EVENT");
 
         return event && audit_event_denies(event) && !startswith(event, "run-");
 }
@@ -216,7 +202,7 @@ static void keep(json_t **kept, json_t *record)
 
 int why_take(Why *w, json_t *record)
 {
-        const char *event = field(record, "AGENTBOX_EVENT");
+        const char *event = facts_string(record, "AGENTBOX_EVENT");
         int r;
 
         if (!w->first)
@@ -264,12 +250,12 @@ static bool explain_not_started(const Why *w, Buf *out)
         if (w->unverified) {
                 say(out, "It was stopped before its first instruction, because this host did not keep what the "
                                 "policy promises: ",
-                        field(w->unverified, "AGENTBOX_BROKEN") ?: field(w->unverified, "MESSAGE") ?: "?", ".\n");
+                        facts_string(w->unverified, "AGENTBOX_BROKEN") ?: facts_string(w->unverified, "MESSAGE") ?: "?", ".\n");
                 buf_printf(out, "  See 'agentbox doctor', and the drop-ins of agentbox- units on this "
                                 "host.\n");
         } else if (w->refused)
                 say(out, "It was refused: ",
-                                field(w->refused, "AGENTBOX_REASON") ?: field(w->refused, "MESSAGE") ?: "?", ".\n");
+                                facts_string(w->refused, "AGENTBOX_REASON") ?: facts_string(w->refused, "MESSAGE") ?: "?", ".\n");
         return w->unverified || w->refused;
 }
 
@@ -287,20 +273,20 @@ static void explain_no_warden(const Why *w, const Policy *policy, Buf *out)
         uint64_t egress = policy ? policy_u64(policy, NETWORK_EGRESS) : EGRESS_FILTERED;
 
         if (w->ended && egress < ELEMENTSOF(texts) && texts[egress] &&
-                        number(w->ended, "AGENTBOX_EXIT_CODE") != 0)
+                        facts_text_u64(w->ended, "AGENTBOX_EXIT_CODE") != 0)
                 buf_printf(out, "%s; what it tried to reach is not on record.\n", texts[egress]);
 }
 
 int why_explain(Why *w, const AdviceContext *c, Buf *out)
 {
-        _cleanup_free_ char *run = message_clean(field(w->first, "AGENTBOX_RUN_ID") ?: "?");
+        _cleanup_free_ char *run = message_clean(facts_string(w->first, "AGENTBOX_RUN_ID") ?: "?");
         size_t n_denied = json_object_size(w->denials) + (w->egress.count > 0);
         int r = egress_denials_fold(&w->egress);
 
         if (r < 0 || !run)
                 return r < 0 ? r : -ENOMEM;
         buf_printf(out, "Run %s", run);
-        say(out, " under policy ", field(w->first, "AGENTBOX_POLICY") ?: "?", "\n");
+        say(out, " under policy ", facts_string(w->first, "AGENTBOX_POLICY") ?: "?", "\n");
         if (!explain_not_started(w, out)) {
                 if (w->ended)
                         explain_end(w->ended, c->policy, n_denied, out);
