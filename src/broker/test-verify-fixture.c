@@ -84,6 +84,13 @@ void fixture_unlink(Fixture *f, const char *path)
 
 /* ---- the host */
 
+/* What the process sees of its cgroup, and what is seen of it from outside. */
+static void fixture_cgroup(Fixture *f, const char *lines)
+{
+        fixture_replace(&f->attest.cgroup, lines);
+        fixture_write(f, "proc/4711/cgroup", lines);
+}
+
 static void v2_files(Fixture *f)
 {
         fixture_write(f, "unified/GROUP/memory.max", "268435456\n");
@@ -94,7 +101,7 @@ static void v2_files(Fixture *f)
         fixture_write(f, "unified/agentbox.slice/pids.max", "max\n");
         fixture_write(f, "unified/GROUP/cpu.max", "100000 100000\n");
         fixture_write(f, "unified/GROUP/../io.weight", "default 50\n");
-        fixture_replace(&f->attest.cgroup, "0::" GROUP "\n");
+        fixture_cgroup(f, "0::" GROUP "\n");
 }
 
 static void v1_root(Fixture *f, char **root, const char *name)
@@ -118,8 +125,8 @@ static void v1_files(Fixture *f)
         v1_root(f, &f->host.cgroup_root_cpu, "cpu");
         v1_root(f, &f->host.cgroup_root_devices, "devices");
         v1_root(f, &f->host.cgroup_root_blkio, "blkio");
-        fixture_replace(&f->attest.cgroup, "9:name=systemd:" GROUP "\n8:pids:" GROUP "\n4:cpu,cpuacct:" GROUP
-                                           "\n3:memory:" GROUP "\n0::" GROUP "\n");
+        fixture_cgroup(f, "9:name=systemd:" GROUP "\n8:pids:" GROUP "\n4:cpu,cpuacct:" GROUP "\n3:memory:" GROUP
+                          "\n0::" GROUP "\n");
 }
 
 /* ---- the report */

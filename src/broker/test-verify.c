@@ -183,10 +183,12 @@ ATTEST(run_writable, a->fs[ATTEST_FS_RUN].flags = 0)
 ATTEST(run_absent, a->fs[ATTEST_FS_RUN].error = ENOENT)
 ATTEST(run_socket, a->probes[PROBE_OPEN_RUN_SYSTEMD] = 0)
 DO(cgroup_other, fixture_replace(&f->attest.cgroup, "0::/system.slice\n"))
+DO(cgroup_host_namespace, f->host.ns[ATTEST_NS_CGROUP] = f->attest.ns[ATTEST_NS_CGROUP])
 DO(cgroup_longer, fixture_replace(&f->attest.cgroup, "0::/agentbox.slice/agentbox-test.service/x\n"))
 DO(cgroup_v1, fixture_replace(&f->attest.cgroup, "8:pids:/agentbox.slice/agentbox-test.service\n3:memory:/\n"
                 "4:cpu:/agentbox.slice/agentbox-test.service\n0::/agentbox.slice/agentbox-test.service\n"))
 DO(cgroup_garbage, fixture_replace(&f->attest.cgroup, "x\n:\n::\n\n"))
+DO(cgroup_outside, fixture_write(f, "proc/4711/cgroup", "0::/system.slice\n"))
 DO(memory_unlimited, fixture_write(f, "unified/GROUP/memory.max", "max\n"))
 DO(memory_more, fixture_write(f, "unified/GROUP/memory.max", "268435457\n"))
 DO(memory_garbage, fixture_write(f, "unified/GROUP/memory.max", "lots\n"))
@@ -436,7 +438,7 @@ static const Break breaks[] = {
         B("sys", sys_open),
         B("host-services", run_writable), B("host-services", run_absent), B("host-services", run_socket),
         B("cgroup", cgroup_other, .v2 = true), B("cgroup", cgroup_longer, .v2 = true),
-        B("cgroup", cgroup_v1), B("cgroup", cgroup_garbage, .v2 = true),
+        B("cgroup", cgroup_outside, .v2 = true), B("cgroup", cgroup_v1), B("cgroup", cgroup_garbage, .v2 = true),
         B("memory-limit", memory_unlimited, .v2 = true), B("memory-limit", memory_more, .v2 = true),
         B("memory-limit", memory_garbage, .v2 = true), B("memory-limit", memory_absent, .v2 = true),
         B("memory-limit", memory_v1), B("memory-limit", memory_v1_absent),
@@ -614,6 +616,35 @@ static void test_no_swap(void **state)
         fixture_done(&f);
 }
 
+/* The same run under a systemd that gives it a cgroup namespace of its own. */
+static void become_257(Fixture *f)
+{
+        unit_props_done(&f->sent);
+        unit_props_done(&f->answer);
+        f->context.systemd_version = f->host.systemd_version = 257;
+        assert_int_equal(unit_props_from_policy(f->policy, &f->context, &f->sent, NULL), 0);
+        fixture_copy_props(&f->sent, &f->answer);
+        fixture_replace(&f->attest.cgroup, "0::/\n");
+}
+
+static void test_cgroup_namespace(void **state)
+{
+        static void (*const breaks_it[])(Fixture *f) = { cgroup_host_namespace, cgroup_other, cgroup_outside };
+
+        for (size_t i = 0; i <= ELEMENTSOF(breaks_it); i++) {
+                _cleanup_strv_ char **verified = NULL, **wrong = NULL;
+                Fixture f;
+
+                fixture_init(&f, filtered, true);
+                become_257(&f);
+                if (i < ELEMENTSOF(breaks_it))
+                        breaks_it[i](&f);
+                assert_int_equal(fixture_verify(&f, &verified, &wrong), i < ELEMENTSOF(breaks_it));
+                assert_int_equal(strv_contains(verified, "cgroup"), i == ELEMENTSOF(breaks_it));
+                fixture_done(&f);
+        }
+}
+
 /* Bytes from inside reach the journal and terminals escaped. */
 static void test_escaped(void **state)
 {
@@ -652,6 +683,7 @@ int main(void)
                 cmocka_unit_test(test_each_property_is_verified),
                 cmocka_unit_test(test_tighter_passes),
                 cmocka_unit_test(test_no_swap),
+                cmocka_unit_test(test_cgroup_namespace),
                 cmocka_unit_test(test_escaped),
                 cmocka_unit_test(test_input_is_checked),
         };

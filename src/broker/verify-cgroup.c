@@ -281,9 +281,35 @@ int verify_membership(const VerifyInput *in, const char *lines, bool limits_cpu,
         return r;
 }
 
+/* In a cgroup namespace of its own a process finds itself at the top of every hierarchy. */
+static int namespace_shows_nothing(const VerifyInput *in, Buf *why)
+{
+        uint64_t inode = in->attest->ns[ATTEST_NS_CGROUP];
+
+        if (inode == 0 || inode == in->host->ns[ATTEST_NS_CGROUP])
+                return broken(why, "the cgroup namespace is the host's");
+        for (const char *line = in->attest->cgroup; *line; line += strcspn(line, "\n"), line += *line == '\n') {
+                size_t n = strcspn(line, "\n");
+
+                if (n < strlen(":/") || memcmp(line + n - strlen(":/"), ":/", strlen(":/")) != 0)
+                        return broken(why, "it sees a cgroup of the host");
+        }
+        return 0;
+}
+
 int verify_cgroup(const VerifyInput *in, Buf *why)
 {
-        return verify_membership(in, in->attest->cgroup, true, why);
+        _cleanup_free_ char *outside = NULL;
+        int r = verify_read_proc(in, "cgroup", FILE_MAX, &outside, NULL), inside;
+
+        if (r < 0)
+                return r;
+        r = verify_membership(in, outside, true, why);
+        if (r < 0)
+                return r;
+        inside = was_sent(in, "ProtectControlGroupsEx") ? namespace_shows_nothing(in, why)
+                                                        : verify_membership(in, in->attest->cgroup, true, why);
+        return inside < 0 ? inside : r | inside;
 }
 
 /* ---- BPF programs */

@@ -15,7 +15,7 @@
 #define STATUS_MAX (64u * 1024)
 #define CMDLINE_MAX (64u * 1024)
 
-static int read_proc(const VerifyInput *in, const char *file, size_t max, char **ret, size_t *ret_size)
+int verify_read_proc(const VerifyInput *in, const char *file, size_t max, char **ret, size_t *ret_size)
 {
         char path[PATH_MAX];
 
@@ -68,7 +68,7 @@ static int compare_status(const VerifyInput *in, Buf *why)
                 { "CapAmb", a->cap_ambient },
         };
         _cleanup_free_ char *status = NULL;
-        int r = read_proc(in, "status", STATUS_MAX, &status, NULL), verdict = 0;
+        int r = verify_read_proc(in, "status", STATUS_MAX, &status, NULL), verdict = 0;
 
         if (r < 0)
                 return r == -ENOENT ? broken(why, "process %i is gone", (int) in->peer.pid) : r;
@@ -115,7 +115,7 @@ static int compare_program(const VerifyInput *in, Buf *why)
         _cleanup_free_ char *status = NULL;
         struct stat is, wanted;
         char path[PATH_MAX];
-        int r = read_proc(in, "status", STATUS_MAX, &status, NULL);
+        int r = verify_read_proc(in, "status", STATUS_MAX, &status, NULL);
 
         if (r < 0)
                 return r;
@@ -144,7 +144,7 @@ static int compare_cmdline(const VerifyInput *in, Buf *why)
                 buf_append(&wanted, *i, strlen(*i) + 1);
         if (wanted.error < 0)
                 return wanted.error;
-        r = read_proc(in, "cmdline", CMDLINE_MAX, &text, &n);
+        r = verify_read_proc(in, "cmdline", CMDLINE_MAX, &text, &n);
         if (r < 0)
                 return r;
         return n == wanted.size && memcmp(text, wanted.data, n) == 0

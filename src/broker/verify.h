@@ -82,6 +82,8 @@ int verify_egress_record(const VerifyInput *in, Buf *why);
 
 /* verify-process.c: the same process, seen from outside */
 int verify_process(const VerifyInput *in, Buf *why);
+/* A file below the process's directory in /proc, at most max bytes; ret_size may be NULL. */
+int verify_read_proc(const VerifyInput *in, const char *file, size_t max, char **ret, size_t *ret_size);
 
 /* The value of "NAME:\tVALUE\n" in a file such as /proc/PID/status, as a new string; -ENOENT. */
 int proc_status_field(const char *status, const char *name, char **ret);

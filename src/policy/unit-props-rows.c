@@ -462,6 +462,9 @@ const UnitPropRow unit_prop_rows[] = {
         SANDBOX("ProtectKernelLogs", "devices"),
         SANDBOX("ProtectHostname", "namespaces"),
         SANDBOX("ProtectControlGroups", "sys"),
+        /* A cgroup namespace of its own as well: /proc/self/cgroup tells nothing about the host. */
+        ROW("ProtectControlGroupsEx", STRING, SERVICE, "cgroup", .file_name = "ProtectControlGroups", .since = 257,
+            .s = "strict"),
         SANDBOX("PrivateDevices", "devices"),
         SANDBOX("PrivateIPC", "namespaces"),
         ROW("BindLogSockets", BOOL, SERVICE, "host-services", .since = 257, .u = false),

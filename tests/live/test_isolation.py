@@ -5,7 +5,7 @@ import pathlib
 import socket
 import subprocess
 
-from box import agentbox, at_end, expect, policy, run, run_python, run_sh, sh, start, write_file
+from box import agentbox, at_end, expect, policy, run, run_python, run_sh, sh, start, systemd_version, write_file
 
 TRY = r"""
 import os, sys, errno
@@ -88,6 +88,17 @@ import stat
 attempt('mknod', lambda: os.mknod('/workspace/mem', 0o600 | stat.S_IFCHR, os.makedev(1, 1)))
 """))
     assert all(v in ("ENOENT", "EACCES", "EPERM", "ENODEV", "ENXIO", "EIO") for v in got.values()), got
+
+
+def test_no_cgroup_of_the_host_is_visible():
+    """From 257 on PID 1 gives the run a cgroup namespace; before, its own group's name is to be seen, and no more."""
+    lines = expect(run("/bin/cat", "/proc/self/cgroup")).out.splitlines()
+    paths = {line.split(":", 2)[2] for line in lines}
+    assert paths, lines
+    if systemd_version() >= 257:
+        assert paths == {"/"}, lines
+    else:
+        assert all(path == "/" or path.startswith("/agentbox") for path in paths), lines
 
 
 def test_no_process_of_the_host_is_visible():
