@@ -126,6 +126,8 @@ static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit, bo
         manager_add(m, r);
         if (s->filtered)
                 (void) run_warden_adopt(r, has_warden);
+        if (s->detached)
+                (void) run_output_adopt(r);
         run_usage_open(&r->usage, &m->host, r->status.control_group);
         if (has_unit)
                 k = broker_unit_get_all_now(m->pid1.bus, r->unit, &reply);
@@ -249,7 +251,7 @@ int broker_adopt(Manager *m, Error **reterr)
                         sd_journal_print(LOG_WARNING, "%s belongs to no run and is ended", *i);
                         end_unit(m, *i);
                 }
-        copy_store_done(&m->copies);
+        fd_store_done(&m->stored);
         manager_arm_sampler(m);
         return 0;
 }

@@ -35,6 +35,11 @@ static bool was_warden(const RunEnding *e, const RunResult *r)
                (e->main_exit == 0 || e->warden_exit == 0 || e->warden_exit <= e->main_exit);
 }
 
+static bool was_output_lost(const RunEnding *e, const RunResult *r)
+{
+        return e->kill_reason == KILL_OUTPUT_LOST;
+}
+
 static bool was_oom(const RunEnding *e, const RunResult *r)
 {
         return e->kill_reason == KILL_OOM || unit_result_is(e, "oom-kill") || e->oom_kills > 0 ||
@@ -101,6 +106,11 @@ static char *text_warden(const RunEnding *e, const RunResult *r)
                                : NULL;
 }
 
+static char *text_output_lost(const RunEnding *e, const RunResult *r)
+{
+        return strdup("its output could not be kept any more");
+}
+
 static char *text_lost(const RunEnding *e, const RunResult *r)
 {
         return strdup(e->unreported ? "its client did not say how it ended"
@@ -118,6 +128,7 @@ static const struct {
         { was_output, REASON_OUTPUT_LIMIT, text_output },
         { was_asked, REASON_KILLED, text_asked },
         { was_warden, REASON_KILLED, text_warden },
+        { was_output_lost, REASON_KILLED, text_output_lost },
         { was_oom, REASON_OOM, text_oom },
         { was_timeout, REASON_TIMEOUT, text_timeout },
         { was_exit, REASON_EXITED, NULL },

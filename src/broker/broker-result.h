@@ -14,6 +14,7 @@ typedef enum KillReason {
         KILL_OUTPUT_LIMIT,
         KILL_OOM, /* a process of the run was killed for memory, so all of it is */
         KILL_WARDEN, /* its warden died */
+        KILL_OUTPUT_LOST, /* detached, and who kept its output ended */
         _KILL_REASON_MAX,
 } KillReason;
 

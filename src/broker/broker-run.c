@@ -300,6 +300,9 @@ static int launch(Run *r, Error **reterr)
                 return k;
         r->result.started = now_realtime();
         r->started_monotonic = now_monotonic();
+        k = run_output_keep(r);
+        if (k < 0)
+                return error_set(reterr, k, "cannot leave the channel of the run's output with PID 1: %s", strerror(-k));
         /* From here on an untrusted instruction may run: a broker that comes after us must know. */
         k = run_write_state(r, STATE_RUNNING);
         if (k < 0)
@@ -327,7 +330,7 @@ static int write_verified(Run *r)
                         &(AuditDetail){ .message = message, .verified = r->verified });
 }
 
-/* Verified, and its warden is ready. */
+/* Verified, and everybody beside it is ready. */
 static void begin_workload(Run *r)
 {
         _cleanup_error_ Error *e = NULL;
@@ -337,6 +340,12 @@ static void begin_workload(Run *r)
                 k = launch(r, &e);
         if (k < 0)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
+}
+
+static void begin_when_ready(Run *r)
+{
+        if ((!r->warden || r->warden->is_ready) && run_output_is_ready(r))
+                begin_workload(r);
 }
 
 /* The run's cgroup2 group; -1 without an error where it needs none. */
@@ -392,9 +401,8 @@ void run_advance(Run *r)
         if (r->phase != RUN_STARTING || !r->has_attest || !run_has_properties(r) || !r->is_on_record ||
                         !run_warden_is_met(r))
                 return;
-        if (r->warden && r->warden->is_told) {
-                if (r->warden->is_ready)
-                        begin_workload(r);
+        if (r->is_verified) {
+                begin_when_ready(r);
                 return;
         }
         k = open_cgroup(r, &cgroup_fd, &e);
@@ -413,13 +421,12 @@ void run_advance(Run *r)
         }
         r->uid = r->peer.uid;
         r->gid = r->peer.gid;
-        if (!r->warden) {
-                begin_workload(r);
-                return;
-        }
-        k = run_warden_tell(r, &e);
+        r->is_verified = true;
+        k = r->warden ? run_warden_tell(r, &e) : 0;
         if (k < 0)
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
+        else
+                begin_when_ready(r);
 }
 
 /* What only the start needed. The descriptors count: there may be hundreds of runs. */

@@ -93,18 +93,3 @@ dev_t process_terminal(pid_t pid)
         return makedev(((unsigned) tty >> 8) & 0xfff,
                         ((unsigned) tty & 0xff) | (((unsigned) tty >> 12) & 0xfff00));
 }
-
-int stdio_open_null(int ret_fds[3])
-{
-        for (int i = 0; i < 3; i++) {
-                ret_fds[i] = open("/dev/null", (i == 0 ? O_RDONLY : O_WRONLY) | O_CLOEXEC | O_NOCTTY);
-                if (ret_fds[i] < 0) {
-                        int r = -errno;
-
-                        while (--i >= 0)
-                                close(ret_fds[i]);
-                        return r;
-                }
-        }
-        return 0;
-}

@@ -17,6 +17,3 @@ int stdio_check(const int fds[3], bool tty, dev_t forbidden_tty, Error **reterr)
 
 /* The controlling terminal of a process; 0 where it has none or is gone. */
 dev_t process_terminal(pid_t pid);
-
-/* /dev/null three times, for detached runs. */
-int stdio_open_null(int ret_fds[3]);

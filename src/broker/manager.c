@@ -236,7 +236,7 @@ int manager_start(Manager *m, Error **reterr)
 {
         int r;
 
-        r = copy_store_receive(&m->copies);
+        r = fd_store_receive(&m->stored);
         if (r < 0)
                 return error_set(reterr, r, "cannot take what an earlier broker left: %s", strerror(-r));
         r = open_runtime_directory(m);

@@ -11,8 +11,8 @@
 #include "broker/broker-authz.h"
 #include "broker/broker-unit.h"
 #include "broker/broker-verify.h"
-#include "broker/copy-store.h"
 #include "broker/broker-wall.h"
+#include "broker/fd-store.h"
 #include "broker/filter-cache.h"
 
 /* Everything the broker knows: its connections, the host, the runs that live and the last ones that ended.
@@ -47,7 +47,7 @@ typedef struct Manager {
         bool walls_are_used;
         Error *no_walls;         /* why the broker may make none; NULL: it may */
         Wall spare_wall;         /* made while the broker waits for something else; WALL_NONE: none */
-        CopyStore copies;    /* what an earlier broker left with PID 1, until its runs have it */
+        FdStore stored;      /* what an earlier broker left with PID 1, until its runs have it */
         Question *questions; /* of polkit, under way for other calls than Run */
         sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer;
         bool debug; /* phases and their times go to the log */

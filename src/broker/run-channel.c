@@ -190,22 +190,24 @@ static int send_message(int channel, const int *fds, size_t n_fds)
 
 static int send_spec(Run *r, int memfd, int executed)
 {
-        int null[3] = { -1, -1, -1 }, k = 0;
-        const int *stdio = r->request.stdio;
-        int copy_in = run_copy_in_fd(r);
+        _cleanup_close_ int null = -1;
+        int copy_in = run_copy_in_fd(r), stdio[3], k;
 
-        if (r->detached) {
-                k = stdio_open_null(null);
-                stdio = null;
+        memcpy(stdio, r->request.stdio, sizeof(stdio));
+        if (r->output) {
+                null = open("/dev/null", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+                if (null < 0)
+                        return -errno;
+                stdio[0] = null;
+                stdio[1] = r->output->write_fds[OUTPUT_FD_STDOUT];
+                stdio[2] = r->output->write_fds[OUTPUT_FD_STDERR];
         }
-        if (k >= 0)
-                k = send_message(r->channel_fd,
-                                (int[RUNSPEC_FDS_MAX]){ memfd, stdio[0], stdio[1], stdio[2], executed, copy_in },
-                                copy_in >= 0 ? RUNSPEC_FDS_MAX : RUNSPEC_FDS);
+        k = send_message(r->channel_fd,
+                        (int[RUNSPEC_FDS_MAX]){ memfd, stdio[0], stdio[1], stdio[2], executed, copy_in },
+                        copy_in >= 0 ? RUNSPEC_FDS_MAX : RUNSPEC_FDS);
         if (k >= 0 && copy_in >= 0)
                 run_copy_on_sent(r);
-        for (int i = 0; i < 3; i++)
-                closep(null + i);
+        run_output_on_sent(r);
         return k;
 }
 

@@ -64,6 +64,19 @@ int run_copy_take(Run *r)
         return 0;
 }
 
+/* By what the kernel knows of them: both have the same name. */
+static void take_stored(Run *r, RunCopy *c)
+{
+        int fd;
+
+        while ((fd = fd_store_take(&r->manager->stored, FD_STORE_COPY, r->id)) >= 0) {
+                int *to = fcntl(fd, F_GETPIPE_SZ) >= 0 ? &c->out_fd : &c->workspace_fd;
+
+                closep(to);
+                *to = fd;
+        }
+}
+
 int run_copy_adopt(Run *r, char **paths, uint64_t max_bytes, uint64_t max_files)
 {
         RunCopy *c = strv_length(paths) > 0 ? calloc(1, sizeof(*c)) : NULL;
@@ -76,12 +89,14 @@ int run_copy_adopt(Run *r, char **paths, uint64_t max_bytes, uint64_t max_files)
         }
         *c = (RunCopy){
                 .in_fd = -1,
+                .out_fd = -1,
+                .workspace_fd = -1,
                 .paths = paths,
                 .max_bytes = max_bytes,
                 .max_files = max_files,
                 .report_fd = -1,
         };
-        copy_store_take(&r->manager->copies, r->id, &c->out_fd, &c->workspace_fd);
+        take_stored(r, c);
         r->copy = c;
         return 0;
 }
@@ -89,7 +104,7 @@ int run_copy_adopt(Run *r, char **paths, uint64_t max_bytes, uint64_t max_files)
 int run_copy_keep_workspace(Run *r, int workspace_fd)
 {
         r->copy->workspace_fd = workspace_fd;
-        return copy_store_put(r->id, r->copy->out_fd, workspace_fd);
+        return fd_store_put(FD_STORE_COPY, r->id, (const int[]){ r->copy->out_fd, workspace_fd }, 2);
 }
 
 int run_copy_in_fd(const Run *r)
@@ -260,7 +275,7 @@ static void drop_out(Run *r)
         RunCopy *c = r->copy;
 
         if (c->out_fd >= 0 || c->workspace_fd >= 0)
-                copy_store_drop(r->id);
+                fd_store_drop(FD_STORE_COPY, r->id);
         c->report_source = sd_event_source_disable_unref(c->report_source);
         c->deadline = sd_event_source_disable_unref(c->deadline);
         closep(&c->out_fd);
@@ -334,7 +349,7 @@ static int start_reader(Run *r, Error **reterr)
         /* The caller is to see the end as soon as the reader is gone. */
         closep(&c->out_fd);
         c->out_fd = -1;
-        copy_store_drop(r->id);
+        fd_store_drop(FD_STORE_COPY, r->id);
         k = sd_event_add_io(m->event, &c->report_source, c->report_fd, EPOLLIN, on_report, r);
         if (k >= 0)
                 k = sd_event_add_time_relative(m->event, &c->deadline, CLOCK_MONOTONIC, COPY_WAIT_USEC, 0,

@@ -326,7 +326,7 @@ static void stop_slice(Run *r)
 
 void run_end(Run *r)
 {
-        bool copied;
+        bool copied, kept;
         int k;
 
         if (r->phase == RUN_LAUNCHED && !run_settle(r))
@@ -348,8 +348,9 @@ void run_end(Run *r)
         }
         run_warden_end(r);
         copied = run_copy_is_over(r);
+        kept = run_output_is_over(r);
         if (!r->slice_gone)
                 stop_slice(r);
-        else if (run_warden_is_over(r) && copied)
+        else if (run_warden_is_over(r) && copied && kept)
                 finish(r);
 }

@@ -248,7 +248,7 @@ static int take_copies(Run *r, Error **reterr)
 int run_prepare(Run *r, Error **reterr)
 {
         static int (*const steps[])(Run * r, Error * *reterr) = { take_copies, run_scope_check, make_directory,
-                make_root, make_network, make_properties };
+                make_root, make_network, make_properties, run_output_prepare };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 int k = steps[i](r, reterr);

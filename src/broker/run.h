@@ -14,6 +14,7 @@
 #include "broker/manager.h"
 #include "broker/run-copy.h"
 #include "broker/run-env.h"
+#include "broker/run-output.h"
 #include "broker/run-state.h"
 #include "broker/run-warden.h"
 #include "broker/run-usage.h"
@@ -29,8 +30,8 @@
  *
  * STARTING: the unit comes up; three things arrive in any order: the shim's attestation, the unit's
  * properties, the proof that run-requested is in the journal; of a filtered run, its warden's hello and its unit's
- * properties, too. With all of them it is verified, the warden is told what to do, and when that is ready, the RunSpec is
- * sent.
+ * properties, too. With all of them it is verified, the warden is told what to do, and when that is ready, and of a
+ * detached run what keeps its output, the RunSpec is sent.
  *
  * LAUNCHED: the shim has it; the closing of its pipe, or a message of failure, decides.
  *
@@ -110,6 +111,7 @@ struct Run {
         RunRoot root;
         RunWarden *warden; /* of a filtered run; NULL: none */
         RunCopy *copy;     /* NULL: nothing is copied in or out */
+        RunOutput *output; /* of a detached run; NULL: its client has the other ends */
         uint64_t netns_inode;
         UnitContext context;
         char *description, *netns_path, *ip_filter_path;
@@ -121,7 +123,7 @@ struct Run {
         sd_event_source *channel_source, *executed_source;
         Attest attest;
         struct ucred peer;
-        bool has_attest, is_on_record;
+        bool has_attest, is_on_record, is_verified;
         uint64_t confirm_until; /* monotonic: when the journal has had its time */
         sd_bus_message *properties, *slices[RUN_SLICES];
         char **verified, **broken;

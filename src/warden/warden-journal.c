@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/sock_diag.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -167,8 +166,7 @@ static int commit(Journal *j, uint64_t now)
                 n = send(j->fd, j->record.data, j->record.size, MSG_DONTWAIT | MSG_NOSIGNAL);
         while (n < 0 && errno == EINTR);
         if (n >= 0) {
-                j->unread = true;
-                j->marked = false;
+                j->mark = (JournalMark){ .unread = true };
                 j->blocked_since = 0;
                 return 0;
         }
@@ -243,24 +241,9 @@ int journal_open(Journal *j, const WardenSpec *spec, int fd)
         return j->common.error;
 }
 
-/* An empty datagram, which journald passes by, is the mark: it has been taken once the record before it has been dealt
- * with, for that is done one after another. What has not been taken yet counts as memory of the sender's socket. */
 bool journal_is_read(Journal *j)
 {
-        uint32_t memory[SK_MEMINFO_VARS] = {};
-        socklen_t n = sizeof(memory);
-
-        if (!j->unread)
-                return true;
-        if (!j->marked) {
-                if (send(j->fd, "", 0, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-                        return errno != EAGAIN && errno != EINTR && errno != ENOBUFS && errno != ENOMEM;
-                j->marked = true;
-        }
-        if (getsockopt(j->fd, SOL_SOCKET, SO_MEMINFO, memory, &n) < 0)
-                return true;
-        j->unread = memory[SK_MEMINFO_WMEM_ALLOC] > 0;
-        return !j->unread;
+        return journal_mark_is_read(&j->mark, j->fd);
 }
 
 void journal_close(Journal *j)

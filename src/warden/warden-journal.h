@@ -3,6 +3,7 @@
 
 #include "warden/decide.h"
 #include "warden/warden-events.h"
+#include "wire/journal-socket.h"
 
 /* One record as journald's native protocol has it (systemd: JOURNAL_NATIVE_PROTOCOL), sent without waiting. */
 
@@ -51,7 +52,7 @@ typedef struct Journal {
         Buf common, record;     /* the fields that all have; the one that is being written */
         uint64_t blocked_since; /* it takes nothing since then; 0: it does */
         bool gone;              /* nobody is there to take it, rather than too slow a one */
-        bool unread, marked;    /* see journal_is_read() */
+        JournalMark mark;       /* see journal_is_read() */
 } Journal;
 int journal_open(Journal *j, const WardenSpec *spec, int fd);
 void journal_close(Journal *j);

@@ -20,7 +20,7 @@
  * and /dev/null as 1 and 2; "scope-channel" h, the other end of that socket. The client reaps that child and
  * says with ReportExit how it ended. "copy-in" h, the read end of a pipe that carries files (wire/tree.h) for the workspace;
  * "copy-out" h, the write end of one that gets, when all processes of the run are dead, what "copy-out-paths" aay names
- * beneath the workspace. stdio: none (detach: /dev/null), or three: stdin (read end of a pipe),
+ * beneath the workspace. stdio: none (detach: /dev/null, and pipes to agentbox-output), or three: stdin (read end of a pipe),
  * stdout, stderr (write ends); with "tty" the slave of a pty three times. Anything but a fifo, /dev/null or
  * a pty slave is refused. facts: "policy" s, "workspace" s, "output_limit" t (bytes for stdout + stderr; the
  * relay cuts there and calls Kill with reason "output-limit"), "copy_out_size" t, "copy_out_files" t, "pass" is not here: the client asks
