@@ -232,7 +232,7 @@ static void test_classify(void **state)
                                 5, REASON_OUTPUT_LIMIT, UINT64_MAX, SIGKILL, 137,
                                 "output limit 64M reached" },
                 { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGPIPE, .kill_reason = KILL_OUTPUT_LOST }, 5,
-                                REASON_KILLED, UINT64_MAX, SIGPIPE, 137, "its output could not be kept any more" },
+                                REASON_KILLED, UINT64_MAX, SIGPIPE, 128 + SIGPIPE, "its output could not be kept any more" },
                 { { .unit_result = "success", .unreported = true, .client_gone = true }, 5, REASON_KILLED,
                                 UINT64_MAX, UINT64_MAX, 137, "its client is gone" },
                 { { .unit_result = "success" }, 5, REASON_LOST, UINT64_MAX, UINT64_MAX, 125,
