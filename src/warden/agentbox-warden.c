@@ -337,7 +337,7 @@ static int stage_loop(Warden *w)
         sigset_t stop;
         int r;
 
-        w->scratch = malloc(SCRATCH_SIZE);
+        w->scratch = malloc(SPLICE_MAX);
         w->datagram = dns_buffer_new();
         if (!w->scratch || !w->datagram)
                 return -ENOMEM;
@@ -354,6 +354,8 @@ static int stage_loop(Warden *w)
         if (w->reserve_fd < 0)
                 return -errno;
         r = router_open(&w->router);
+        if (r >= 0)
+                r = splicer_open(&w->splicer);
         if (r >= 0)
                 r = open_sources(w);
         if (r < 0)
@@ -415,6 +417,7 @@ static void warden_done(Warden *w)
         free(w->datagram);
         if (w->tally)
                 munmap(w->tally, sizeof(*w->tally));
+        splicer_close(&w->splicer);
         closep(&w->router.fd);
         closep(&w->signal_fd);
         closep(&w->reserve_fd);
@@ -439,6 +442,7 @@ int main(int argc, char *argv[])
                 .reserve_fd = -1,
                 .router.fd = -1,
                 .resolver = RESOLVER_NONE,
+                .splicer = SPLICER_NONE,
         };
         int r;
 

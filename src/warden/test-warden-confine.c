@@ -79,6 +79,42 @@ static void call_level_six_of_socket(void)
 {
         syscall(SYS_setsockopt, -1, SOL_SOCKET, IPPROTO_TCP, NULL, 0);
 }
+static void call_splice(void)
+{
+        syscall(SYS_splice, -1, NULL, -1, NULL, 1, SPLICE_F_NONBLOCK);
+}
+static void call_splice_blocking(void)
+{
+        syscall(SYS_splice, -1, NULL, -1, NULL, 1, 0);
+}
+static void call_splice_from_offset(void)
+{
+        syscall(SYS_splice, -1, 1ul, -1, NULL, 1, SPLICE_F_NONBLOCK);
+}
+static void call_splice_from_high_offset(void)
+{
+        syscall(SYS_splice, -1, 1ul << 32, -1, NULL, 1, SPLICE_F_NONBLOCK);
+}
+static void call_splice_to_offset(void)
+{
+        syscall(SYS_splice, -1, NULL, -1, 1ul, 1, SPLICE_F_NONBLOCK);
+}
+static void call_splice_to_high_offset(void)
+{
+        syscall(SYS_splice, -1, NULL, -1, 1ul << 32, 1, SPLICE_F_NONBLOCK);
+}
+static void call_vmsplice(void)
+{
+        syscall(SYS_vmsplice, -1, NULL, 0, 0);
+}
+static void call_tee(void)
+{
+        syscall(SYS_tee, -1, -1, 1, SPLICE_F_NONBLOCK);
+}
+static void call_pipe(void)
+{
+        syscall(SYS_pipe2, NULL, 0);
+}
 static void call_mmap(void)
 {
         syscall(SYS_mmap, NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -160,6 +196,15 @@ static const struct {
         { "IP_TRANSPARENT", call_transparent, DIES },
         { "TCP_ULP", call_ulp, DIES },
         { "option 6 of SOL_SOCKET", call_level_six_of_socket, DIES },
+        { "splice", call_splice, SURVIVES },
+        { "splice, blocking", call_splice_blocking, DIES },
+        { "splice from an offset", call_splice_from_offset, DIES },
+        { "splice from an offset, high half", call_splice_from_high_offset, DIES },
+        { "splice to an offset", call_splice_to_offset, DIES },
+        { "splice to an offset, high half", call_splice_to_high_offset, DIES },
+        { "vmsplice", call_vmsplice, DIES },
+        { "tee", call_tee, DIES },
+        { "pipe2", call_pipe, DIES },
         { "mmap", call_mmap, SURVIVES },
         { "mmap executable", call_mmap_exec, DIES },
         { "mmap of a file", call_mmap_file, DIES },

@@ -71,6 +71,7 @@ int warden_confine_files(void)
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "of an argument the low half is the first");
 
 #define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define LOAD_HIGH(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field) + sizeof(uint32_t))
 #define RETURN(what) BPF_STMT(BPF_RET | BPF_K, what)
 #define ALLOW RETURN(SECCOMP_RET_ALLOW)
 #define KILL RETURN(SECCOMP_RET_KILL_PROCESS)
@@ -86,6 +87,21 @@ static const struct sock_filter program[] = {
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0),
         KILL,
         LOAD(nr),
+
+        /* splice(): from where a socket or the one pipe stands to where the other one does, without waiting for the pipe. Of
+         * a pointer both halves count. It comes first: where nothing but the number counts, the kernel remembers the answer. */
+        UNLESS(__NR_splice, 12),
+        LOAD(args[1]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 9),
+        LOAD_HIGH(args[1]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 7),
+        LOAD(args[3]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 5),
+        LOAD_HIGH(args[3]),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
+        LOAD(args[5]),
+        IS(SPLICE_F_NONBLOCK),
+        KILL,
 
         /* The most frequent first: moving bytes and waiting for them. The numbers of the 32-bit ABI on x86-64 have bit 30
          * set and are none of these. */

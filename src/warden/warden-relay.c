@@ -5,10 +5,14 @@
 
 #include "warden/warden.h"
 
-/* Bytes, both ways, by read and write through one buffer that all connections share. What a socket does not take is held, at
- * most HELD_MAX a direction, and nothing more is read before it is gone: the peer feels that as its window closing. */
+/* Bytes, both ways, by read and write through one buffer that all connections share; many of them, where nobody here has to
+ * read them, without passing through here at all (warden-splice.h). What a socket does not take is held, at most HELD_MAX a
+ * direction, and nothing more is read before it is gone: the peer feels that as its window closing. */
 
 #define PIECE ((size_t) 4096)
+/* Where so many came at a time the next ones are not copied. Not where fewer did: there a copy costs less than the calls, and
+ * in the queue of a socket each small piece would hold the whole page that its sender happened to put it in. */
+#define MANY ((size_t) 32 << 10)
 #define TURN_CHUNKS 4 /* a direction and turn of the loop; then it is others' turn */
 
 typedef enum Pump {
@@ -19,18 +23,18 @@ typedef enum Pump {
         PUMP_RESET, /* either peer has broken it off */
 } Pump;
 
-typedef struct Pipe {
+typedef struct Direction {
         Warden *w;
         Conn *c;
         End *from, *to;
         Flow *flow;
         _Atomic uint64_t *tally;
         uint64_t left; /* this may still be sent in all */
-} Pipe;
+} Direction;
 
 bool flow_reserve(Warden *w, Flow *f, size_t n)
 {
-        size_t size = MIN2(MAX2((n + PIECE - 1) / PIECE * PIECE, 2 * f->size), HELD_MAX);
+        size_t size = MAX2((n + PIECE - 1) / PIECE * PIECE, MIN2(2 * f->size, HELD_MAX));
         uint8_t *held;
 
         if (n <= f->size)
@@ -52,36 +56,41 @@ void flow_done(Warden *w, Flow *f)
         f->size = f->n_held = f->n_good = f->at = 0;
 }
 
-/* Returns how many bytes of p were taken; -EAGAIN: none. */
-static ssize_t put(Pipe *p, const uint8_t *data, size_t n)
+static void count(Direction *d, size_t n)
 {
-        ssize_t k = send(p->to->fd, data, n, MSG_NOSIGNAL);
+        d->flow->bytes += n;
+        d->left -= n;
+        atomic_fetch_add_explicit(d->tally, n, memory_order_relaxed);
+}
+
+/* Returns how many bytes of data were taken; -EAGAIN: none. */
+static ssize_t put(Direction *d, const uint8_t *data, size_t n)
+{
+        ssize_t k = send(d->to->fd, data, n, MSG_NOSIGNAL);
 
         if (k < 0)
                 return -errno;
-        p->flow->bytes += (uint64_t) k;
-        p->left -= (uint64_t) k;
-        atomic_fetch_add_explicit(p->tally, (uint64_t) k, memory_order_relaxed);
+        count(d, (size_t) k);
         if ((size_t) k < n)
-                p->to->writable = false;
+                d->to->writable = false;
         return k;
 }
 
 /* What is held and good goes first. PUMP_DONE: nothing of it is left. */
-static Pump put_held(Pipe *p)
+static Pump put_held(Direction *d)
 {
-        Flow *f = p->flow;
+        Flow *f = d->flow;
 
         while (f->n_good > 0) {
                 ssize_t k;
 
-                if (p->left == 0)
+                if (d->left == 0)
                         return PUMP_LIMIT;
-                if (!p->to->writable)
+                if (!d->to->writable)
                         return PUMP_WAIT;
-                k = put(p, f->held + f->at, MIN2(f->n_good, p->left));
+                k = put(d, f->held + f->at, MIN2(f->n_good, d->left));
                 if (k == -EAGAIN) {
-                        p->to->writable = false;
+                        d->to->writable = false;
                         return PUMP_WAIT;
                 }
                 if (k < 0)
@@ -91,7 +100,7 @@ static Pump put_held(Pipe *p)
                 f->n_held -= (size_t) k;
         }
         if (f->n_held == 0)
-                flow_done(p->w, f);
+                flow_done(d->w, f);
         return PUMP_DONE;
 }
 
@@ -111,9 +120,9 @@ static bool hold(Warden *w, Flow *f, const uint8_t *data, size_t n, size_t n_goo
         return true;
 }
 
-static bool is_http(const Pipe *p)
+static bool is_http(const Direction *d)
 {
-        return p->from == &p->c->client && p->c->attempt.proto == PROTO_HTTP;
+        return d->from == &d->c->client && d->c->attempt.proto == PROTO_HTTP;
 }
 
 /* A request that was refused gets its own record, at once: what its client and its server do next, they may do to hide it. */
@@ -128,103 +137,133 @@ static void note_refusal(Warden *w, Conn *c)
 }
 
 /* How much of what came from the client may go out. */
-static size_t judge(Pipe *p, const uint8_t *data, size_t n)
+static size_t judge(Direction *d, const uint8_t *data, size_t n)
 {
-        Conn *c = p->c;
+        Conn *c = d->c;
         HttpVerdict v;
 
-        if (!is_http(p))
+        if (!is_http(d))
                 return n;
         http_reader_feed(&c->http, data, n, &v);
         if (v.reason != EGRESS_OK) {
                 c->refused = v.reason;
                 c->refused_status = v.status;
                 memcpy(c->asked, v.host, sizeof(c->asked));
-                note_refusal(p->w, c);
+                note_refusal(d->w, c);
         }
         return v.pass;
 }
 
 /* One chunk: what is held (and waits for more), then what comes now. PUMP_MORE: go on. */
-static Pump move_chunk(Pipe *p)
+static Pump move_chunk(Direction *d)
 {
-        uint8_t *scratch = p->w->scratch;
-        size_t before = p->flow->n_held, n, n_good, done = 0;
+        uint8_t *scratch = d->w->scratch;
+        size_t before = d->flow->n_held, n, n_good, done = 0;
         ssize_t k;
 
         if (before > 0)
-                memcpy(scratch, p->flow->held + p->flow->at, before);
-        k = recv(p->from->fd, scratch + before, SCRATCH_SIZE - before, 0);
+                memcpy(scratch, d->flow->held + d->flow->at, before);
+        k = recv(d->from->fd, scratch + before, SCRATCH_SIZE - before, 0);
         if (k < 0 && errno == EAGAIN) {
-                p->from->readable = false;
+                d->from->readable = false;
                 return PUMP_WAIT;
         }
         if (k < 0)
                 return PUMP_RESET;
         if (k == 0) {
-                p->from->eof = true;
+                d->from->eof = true;
                 return PUMP_MORE;
         }
+        d->flow->many = (size_t) k >= MANY;
         n = before + (size_t) k;
         /* A short read means that there was no more; but for the end, which is read separately. */
-        if (n < SCRATCH_SIZE && !p->from->hung_up)
-                p->from->readable = false;
-        n_good = judge(p, scratch, n);
-        if (n_good > 0 && p->left > 0) {
-                k = put(p, scratch, MIN2(n_good, p->left));
+        if (n < SCRATCH_SIZE && !d->from->hung_up)
+                d->from->readable = false;
+        n_good = judge(d, scratch, n);
+        if (n_good > 0 && d->left > 0) {
+                k = put(d, scratch, MIN2(n_good, d->left));
                 if (k < 0 && k != -EAGAIN)
                         return PUMP_RESET;
                 if (k == -EAGAIN)
-                        p->to->writable = false;
+                        d->to->writable = false;
                 else
                         done = (size_t) k;
         }
-        return hold(p->w, p->flow, scratch + done, n - done, n_good - done) ? PUMP_MORE : PUMP_RESET;
+        return hold(d->w, d->flow, scratch + done, n - done, n_good - done) ? PUMP_MORE : PUMP_RESET;
 }
 
 /* Where much is held already: looks at what came, and takes out of the socket what the other one took. */
-static Pump move_peeked(Pipe *p)
+static Pump move_peeked(Direction *d)
 {
-        uint8_t *scratch = p->w->scratch;
-        ssize_t n = recv(p->from->fd, scratch, SCRATCH_SIZE, MSG_PEEK), k;
+        uint8_t *scratch = d->w->scratch;
+        ssize_t n = recv(d->from->fd, scratch, SCRATCH_SIZE, MSG_PEEK), k;
 
         if (n <= 0)
-                return move_chunk(p);
-        if (p->left == 0)
+                return move_chunk(d);
+        if (d->left == 0)
                 return PUMP_LIMIT;
-        k = put(p, scratch, MIN2((size_t) n, p->left));
+        k = put(d, scratch, MIN2((size_t) n, d->left));
         if (k == -EAGAIN)
-                p->to->writable = false;
-        else if (k < 0 || recv(p->from->fd, scratch, (size_t) k, 0) != k)
+                d->to->writable = false;
+        else if (k < 0 || recv(d->from->fd, scratch, (size_t) k, 0) != k)
                 return PUMP_RESET;
         return PUMP_MORE;
 }
 
-static Pump pump(Pipe *p)
+static Pump move_spliced(Direction *d)
+{
+        uint8_t *scratch = d->w->scratch;
+        size_t n = MIN2(splicer_size(d->to->fd), d->left);
+        Spliced m;
+
+        if (splicer_move(&d->w->splicer, d->from->fd, d->to->fd, n, scratch, &m) < 0)
+                return PUMP_RESET;
+        if (m.taken == 0)
+                return move_chunk(d);
+        d->flow->many = m.taken >= MANY;
+        count(d, m.given);
+        if (m.error == -EAGAIN)
+                d->to->writable = false;
+        else if (m.error < 0)
+                return PUMP_RESET;
+        return hold(d->w, d->flow, scratch, m.taken - m.given, m.taken - m.given) ? PUMP_MORE : PUMP_RESET;
+}
+
+/* What comes next, to a socket that takes something. */
+static Pump move_some(Direction *d)
+{
+        if (is_http(d))
+                return move_chunk(d);
+        if (d->w->n_held >= HELD_TOTAL_MAX)
+                return move_peeked(d);
+        return d->flow->many && d->left > 0 && splicer_is_open(&d->w->splicer) ? move_spliced(d) : move_chunk(d);
+}
+
+static Pump pump(Direction *d)
 {
         for (unsigned i = 0; i < TURN_CHUNKS; i++) {
                 Pump r;
 
-                if (p->to->shut)
+                if (d->to->shut)
                         return PUMP_DONE;
-                r = put_held(p);
+                r = put_held(d);
                 if (r != PUMP_DONE)
                         return r;
                 /* What was refused ends the direction, as if the client had closed it: what was good is answered first. The
                  * client then gets the last word from here. */
-                if (p->from->eof && p->to == &p->c->client && p->c->refused != EGRESS_OK)
+                if (d->from->eof && d->to == &d->c->client && d->c->refused != EGRESS_OK)
                         return PUMP_DONE;
-                if (p->from->eof || (p->from == &p->c->client && p->c->refused != EGRESS_OK)) {
+                if (d->from->eof || (d->from == &d->c->client && d->c->refused != EGRESS_OK)) {
                         /* Where it is the last direction, closing says it. */
-                        if (!p->from->shut && shutdown(p->to->fd, SHUT_WR) < 0)
+                        if (!d->from->shut && shutdown(d->to->fd, SHUT_WR) < 0)
                                 return PUMP_RESET;
-                        flow_done(p->w, p->flow);
-                        p->to->shut = true;
+                        flow_done(d->w, d->flow);
+                        d->to->shut = true;
                         return PUMP_DONE;
                 }
-                if (!p->from->readable || !p->to->writable)
+                if (!d->from->readable || !d->to->writable)
                         return PUMP_WAIT;
-                r = p->w->n_held < HELD_TOTAL_MAX || is_http(p) ? move_chunk(p) : move_peeked(p);
+                r = move_some(d);
                 if (r != PUMP_MORE)
                         return r;
         }
@@ -236,7 +275,7 @@ static Pump pump(Pipe *p)
 static Pump pump_direction(Warden *w, Conn *c, bool sent)
 {
         uint64_t used = atomic_load_explicit(&w->tally->bytes_sent, memory_order_relaxed);
-        Pipe p = {
+        Direction d = {
                 .w = w,
                 .c = c,
                 .from = sent ? &c->client : &c->upstream,
@@ -247,8 +286,8 @@ static Pump pump_direction(Warden *w, Conn *c, bool sent)
         };
 
         if (sent && w->spec.egress_bytes != UINT64_MAX)
-                p.left = w->spec.egress_bytes > used ? w->spec.egress_bytes - used : 0;
-        return pump(&p);
+                d.left = w->spec.egress_bytes > used ? w->spec.egress_bytes - used : 0;
+        return pump(&d);
 }
 
 /* A head that has begun must end in time (or another line that frames: a chunk's size); else the connection may be idle

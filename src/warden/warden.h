@@ -8,6 +8,7 @@
 #include "warden/warden-records.h"
 #include "warden/warden-resolve.h"
 #include "warden/warden-route.h"
+#include "warden/warden-splice.h"
 #include "warden/warden-timer.h"
 #include "warden/warden-tls.h"
 
@@ -23,7 +24,7 @@
  *   warden-conn.c       one connection's life: states, time-outs, its records
  *   warden-dnsio.c      questions by UDP and TCP
  *   warden-events.c     who it was; what the kernel refused without the warden
- *   warden-records.c, warden-journal.c, warden-resolve.c, warden-route.c, warden-timer.c, warden-address.c
+ *   warden-records.c, warden-journal.c, warden-resolve.c, warden-route.c, warden-splice.c, warden-timer.c, warden-address.c
  */
 
 typedef struct Warden Warden;
@@ -66,12 +67,14 @@ typedef struct End {
 #define HELD_TOTAL_MAX ((size_t) 64 << 20)
 #endif
 
-/* One direction. What was read and could not be written is held, at most HELD_MAX. */
+/* One direction. What was read and could not be written is held, at most HELD_MAX; but for what splicer_size() is mistaken
+ * in. */
 typedef struct Flow {
         uint8_t *held;  /* NULL: nothing */
         size_t size;    /* of that */
         size_t n_held, n_good; /* good: may be written; the rest waits for more, to be judged (http) */
         size_t at;      /* of held: where the rest begins */
+        bool many;      /* came at a time when something came last: worth a splice */
         uint64_t bytes; /* passed on */
 } Flow;
 
@@ -149,7 +152,8 @@ struct Warden {
         uint32_t dns_drops[2]; /* of each DNS socket, recorded already */
 
         Source listeners[2], dns[2], event_source, journal_source, resolver_source, signal_source;
-        uint8_t *scratch; /* SCRATCH_SIZE */
+        uint8_t *scratch; /* SPLICE_MAX, though of what is read into it no more than SCRATCH_SIZE is used */
+        Splicer splicer;
         struct Datagram *datagram; /* of warden-dnsio.c */
 };
 
@@ -215,7 +219,7 @@ void dial_end(Conn *c);
 void relay_begin(Warden *w, Conn *c);
 void relay_run(Warden *w, Conn *c);
 void relay_late(Warden *w, Conn *c);
-/* Makes room for n bytes in all, at most HELD_MAX; those that are held stay. */
+/* Makes room for n bytes in all; those that are held stay. */
 bool flow_reserve(Warden *w, Flow *f, size_t n);
 void flow_done(Warden *w, Flow *f);
 

@@ -26,10 +26,12 @@ class Connection:
 
     def __init__(self, c):
         self.socket, self.raw, self.sni, self.lost, self.ended = c, bytearray(), None, None, threading.Event()
+        self.received = 0  # bytes in all
         self.to, self.peer = (plain(c.getsockname()[0]), c.getsockname()[1]), c.getpeername()[:2]
 
     def read(self, n=65536):
         data = self.socket.recv(n)
+        self.received += len(data)
         if len(self.raw) < KEPT:
             self.raw += data[:KEPT - len(self.raw)]
         return data
