@@ -1,32 +1,60 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-/* Both ends of tests/bench/relay.
+/* Both ends of tests/bench/relay, and the least that can stand between them.
  *
  *     relay-peer serve ADDRESS PORT
- *     relay-peer get|put ADDRESS PORT SECONDS STREAMS [CONNECT-TARGET]       prints bytes and seconds
- *     relay-peer connect ADDRESS PORT SECONDS STREAMS [CONNECT-TARGET]       prints connections and seconds
+ *     relay-peer bare ADDRESS PORT TO-ADDRESS TO-PORT
+ *     relay-peer get|put|connect ADDRESS PORT SECONDS STREAMS [CONNECT-TARGET]
  *
  * A connection's first byte says what it is for: 'g' the server sends until it is closed, 'p' it reads, 'c' it answers with one byte
- * and closes (first, so that it is not the client who runs out of ports). With CONNECT-TARGET, ADDRESS is
- * an HTTP proxy. Each stream is a process, so no stream waits for another. */
+ * and closes (first, so that it is not the client who runs out of ports). With CONNECT-TARGET, ADDRESS is an HTTP proxy.
+ * A client prints the bytes (connect: the connections), the seconds that they took and its own CPU seconds.
+ *
+ * "bare" takes connections, makes one to TO-ADDRESS for each and moves the bytes by splice(2): no rules, no records, no bounds. What
+ * a relay costs at least on this machine is what this one costs.
+ *
+ * Each of the three is one thread that waits for all its connections at once: what is measured is to be the relay. */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define BLOCK ((size_t) 256 << 10)
+#define EVENTS 64
 
-static char block[BLOCK];
+typedef struct Peer Peer;
+
+/* Something that has a socket and waits. */
+typedef struct Source {
+        void (*ready)(Peer *p, struct Source *s, uint32_t events);
+        int fd;
+        bool heard; /* a client's, of the answer */
+} Source;
+
+struct Peer {
+        int epoll_fd;
+        Source listener;
+        struct sockaddr_in to; /* bare: where; a client: whom it connects to */
+        const char *target;    /* a client's, by a proxy */
+        char what;             /* a client's */
+        double end;
+        uint64_t count;
+        unsigned alive;
+        struct Pair *over; /* bare: to be freed after this batch of events */
+        char block[BLOCK];
+};
 
 static double now(void)
 {
@@ -34,6 +62,11 @@ static double now(void)
 
         clock_gettime(CLOCK_MONOTONIC, &t);
         return (double) t.tv_sec + (double) t.tv_nsec / 1e9;
+}
+
+static double seconds(struct timeval t)
+{
+        return (double) t.tv_sec + (double) t.tv_usec / 1e6;
 }
 
 static void die(const char *what)
@@ -51,135 +84,345 @@ static struct sockaddr_in address_of(char **argv)
         return a;
 }
 
-/* ---- the server */
-
-static void *serve_one(void *p)
+static void watch(Peer *p, int op, Source *s, uint32_t events)
 {
-        int fd = (int) (intptr_t) p;
-        char buf[1 << 16], what = 0;
+        struct epoll_event e = { .events = events, .data.ptr = s };
 
-        if (recv(fd, &what, 1, 0) == 1) {
-                if (what == 'g')
-                        while (send(fd, block, BLOCK, MSG_NOSIGNAL) > 0)
-                                ;
-                else if (what == 'c')
-                        (void) send(fd, &what, 1, MSG_NOSIGNAL);
-                while (what == 'p' && recv(fd, buf, sizeof(buf), 0) > 0)
-                        ;
-        }
-        close(fd);
-        return NULL;
+        if (epoll_ctl(p->epoll_fd, op, s->fd, &e) < 0)
+                die("epoll_ctl");
 }
 
-static _Noreturn void serve(char **argv)
+static Source *source_new(size_t size, int fd, void (*ready)(Peer *p, Source *s, uint32_t events))
+{
+        Source *s = calloc(1, size);
+
+        if (!s)
+                die("calloc");
+        s->fd = fd;
+        s->ready = ready;
+        return s;
+}
+
+static void source_close(Source *s)
+{
+        close(s->fd);
+        free(s);
+}
+
+static void set_nodelay(int fd)
+{
+        const int one = 1;
+
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+static int dial(const struct sockaddr_in *to, int flags)
+{
+        int fd = socket(AF_INET, SOCK_STREAM | flags, 0);
+
+        set_nodelay(fd);
+        if (fd < 0 || (connect(fd, (const struct sockaddr *) to, sizeof(*to)) < 0 && errno != EINPROGRESS))
+                die("connect");
+        return fd;
+}
+
+static void listen_on(Peer *p, char **argv, void (*ready)(Peer *p, Source *s, uint32_t events))
 {
         struct sockaddr_in a = address_of(argv);
-        int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-        pthread_attr_t detached;
+        const int one = 1;
 
-        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-        if (bind(fd, (struct sockaddr *) &a, sizeof(a)) < 0 || listen(fd, 4096) < 0)
+        p->listener = (Source){ .ready = ready, .fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0) };
+        setsockopt(p->listener.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+        set_nodelay(p->listener.fd); /* what is accepted inherits it */
+        if (bind(p->listener.fd, (struct sockaddr *) &a, sizeof(a)) < 0 || listen(p->listener.fd, 4096) < 0)
                 die("listen");
-        pthread_attr_init(&detached);
-        pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-        pthread_attr_setstacksize(&detached, (size_t) 256 << 10);
-        for (;;) {
-                pthread_t thread;
-                int c = accept(fd, NULL, NULL);
+        watch(p, EPOLL_CTL_ADD, &p->listener, EPOLLIN);
+}
 
-                if (c >= 0 && pthread_create(&thread, &detached, serve_one, (void *) (intptr_t) c) != 0)
-                        close(c);
+/* ---- the server */
+
+static void server_send(Peer *p, Source *s, uint32_t events)
+{
+        if (send(s->fd, p->block, BLOCK, MSG_NOSIGNAL) < 0 && errno != EAGAIN)
+                source_close(s);
+}
+
+static void server_receive(Peer *p, Source *s, uint32_t events)
+{
+        ssize_t n = recv(s->fd, p->block, BLOCK, 0);
+
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+                source_close(s);
+}
+
+static void server_hear(Peer *p, Source *s, uint32_t events)
+{
+        char what = 0;
+
+        if (recv(s->fd, &what, 1, 0) != 1) {
+                if (errno != EAGAIN)
+                        source_close(s);
+        } else if (what == 'g') {
+                s->ready = server_send;
+                watch(p, EPOLL_CTL_MOD, s, EPOLLOUT);
+        } else if (what == 'p')
+                s->ready = server_receive;
+        else {
+                (void) send(s->fd, &what, 1, MSG_NOSIGNAL);
+                source_close(s);
+        }
+}
+
+static void server_accept(Peer *p, Source *s, uint32_t events)
+{
+        int fd;
+
+        while ((fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK)) >= 0)
+                watch(p, EPOLL_CTL_ADD, source_new(sizeof(Source), fd, server_hear), EPOLLIN);
+}
+
+/* ---- the bare relay */
+
+typedef struct Half {
+        Source source;
+        struct Pair *pair;
+        struct Half *other;
+        int pipe[2]; /* what was read here and not been taken there; 0: not made yet */
+        size_t held;
+        bool eof, shut;
+} Half;
+
+typedef struct Pair {
+        Half client, upstream;
+        bool stands; /* the upstream connection */
+        bool over;
+        struct Pair *next; /* of those that are */
+} Pair;
+
+/* The first bytes by a copy: most connections have few. false: there is nothing more at the moment. */
+static bool half_copy(Peer *p, Half *h)
+{
+        ssize_t n = recv(h->source.fd, p->block, BLOCK / 4, 0);
+
+        h->eof = n == 0 || (n < 0 && errno != EAGAIN);
+        if (n > 0 && send(h->other->source.fd, p->block, (size_t) n, MSG_NOSIGNAL) != n)
+                h->eof = h->other->eof = true;
+        if (n == BLOCK / 4 && (pipe2(h->pipe, O_NONBLOCK) < 0 || fcntl(h->pipe[1], F_SETPIPE_SZ, BLOCK) < 0))
+                die("pipe");
+        return n > 0;
+}
+
+static bool half_splice(Half *h)
+{
+        ssize_t n = 0, k = 0;
+
+        if (h->held < BLOCK && !h->eof) {
+                n = splice(h->source.fd, NULL, h->pipe[1], NULL, BLOCK - h->held, SPLICE_F_NONBLOCK);
+                h->held += n > 0 ? (size_t) n : 0;
+                h->eof = n == 0 || (n < 0 && errno != EAGAIN);
+        }
+        if (h->held > 0)
+                k = splice(h->pipe[0], NULL, h->other->source.fd, NULL, h->held, SPLICE_F_NONBLOCK);
+        if (k < 0 && errno != EAGAIN) {
+                h->held = 0;
+                h->eof = h->other->eof = true;
+        }
+        h->held -= k > 0 ? (size_t) k : 0;
+        return k > 0;
+}
+
+static void half_move(Peer *p, Half *h)
+{
+        while ((!h->eof || h->held > 0) && (h->pipe[1] != 0 ? half_splice(h) : half_copy(p, h)))
+                ;
+        if (h->eof && h->held == 0 && !h->shut) {
+                h->shut = true;
+                if (!h->other->shut)
+                        shutdown(h->other->source.fd, SHUT_WR);
+        }
+}
+
+static void half_close(Half *h)
+{
+        if (h->pipe[1] != 0) {
+                close(h->pipe[0]);
+                close(h->pipe[1]);
+        }
+        close(h->source.fd);
+}
+
+static void half_ready(Peer *p, Source *s, uint32_t events)
+{
+        Pair *pair = ((Half *) s)->pair;
+
+        pair->stands |= s == &pair->upstream.source && (events & EPOLLOUT);
+        if (pair->over || !pair->stands)
+                return;
+        half_move(p, &pair->client);
+        half_move(p, &pair->upstream);
+        if (!pair->client.shut || !pair->upstream.shut)
+                return;
+        half_close(&pair->client);
+        half_close(&pair->upstream);
+        pair->over = true;
+        pair->next = p->over;
+        p->over = pair;
+}
+
+static void bare_accept(Peer *p, Source *s, uint32_t events)
+{
+        const uint32_t all = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
+        int fd;
+
+        while ((fd = accept4(s->fd, NULL, NULL, SOCK_NONBLOCK)) >= 0) {
+                Pair *pair = calloc(1, sizeof(*pair));
+
+                if (!pair)
+                        die("calloc");
+                pair->client = (Half){ { .ready = half_ready, .fd = fd }, .pair = pair, .other = &pair->upstream };
+                pair->upstream = (Half){ { .ready = half_ready, .fd = dial(&p->to, SOCK_NONBLOCK) },
+                        .pair = pair, .other = &pair->client };
+                watch(p, EPOLL_CTL_ADD, &pair->upstream.source, all);
+                watch(p, EPOLL_CTL_ADD, &pair->client.source, all);
+        }
+}
+
+static void bury(Peer *p)
+{
+        while (p->over) {
+                Pair *pair = p->over;
+
+                p->over = pair->next;
+                free(pair);
         }
 }
 
 /* ---- the client */
 
-static int dial(const struct sockaddr_in *a, const char *target)
-{
-        int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
-        char head[512];
-        size_t used = 0;
+static void client_start(Peer *p);
 
-        if (fd < 0 || connect(fd, (const struct sockaddr *) a, sizeof(*a)) < 0)
-                die("connect");
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (!target)
-                return fd;
-        dprintf(fd, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", target, target);
-        while (used < 4 || memcmp(head + used - 4, "\r\n\r\n", 4) != 0)
-                if (used >= sizeof(head) - 1 || recv(fd, head + used, 1, 0) != 1 || ++used == 0)
-                        die("proxy");
-        if (!strstr((head[used] = '\0', head), " 200"))
-                die(head);
-        return fd;
+static void client_over(Peer *p, Source *s)
+{
+        source_close(s);
+        p->alive--;
+        if (p->what == 'c' && now() < p->end)
+                client_start(p);
 }
 
-static void reset(int fd)
+/* The one byte, then the end. */
+static void client_answer(Peer *p, Source *s, uint32_t events)
 {
-        struct linger now_ = { .l_onoff = 1 };
+        char answer[2];
+        ssize_t n = recv(s->fd, answer, sizeof(answer), MSG_DONTWAIT);
 
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &now_, sizeof(now_));
-        close(fd);
-}
-
-static uint64_t stream(char what, const struct sockaddr_in *a, double end, const char *target)
-{
-        uint64_t n = 0;
-        int fd;
-
-        if (what == 'c') {
-                for (; now() < end; n++) {
-                        char answer;
-
-                        fd = dial(a, target);
-                        if (send(fd, &what, 1, MSG_NOSIGNAL) != 1 || recv(fd, &answer, 1, 0) != 1 || recv(fd, &answer, 1, 0) != 0)
-                                die("answer");
-                        close(fd);
-                }
-                return n;
+        if (n == 1 && !s->heard) {
+                s->heard = true;
+                n = recv(s->fd, answer, sizeof(answer), MSG_DONTWAIT);
         }
-        fd = dial(a, target);
-        if (send(fd, &what, 1, MSG_NOSIGNAL) != 1)
+        if (n < 0 && errno == EAGAIN)
+                return;
+        if (n != 0 || !s->heard)
+                die("answer");
+        p->count++;
+        client_over(p, s);
+}
+
+static void client_stream(Peer *p, Source *s, uint32_t events)
+{
+        ssize_t n = p->what == 'g' ? recv(s->fd, p->block, BLOCK, MSG_DONTWAIT)
+                                   : send(s->fd, p->block, BLOCK, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+        if (n == 0 || (n < 0 && errno != EAGAIN))
+                die("stream");
+        p->count += n > 0 ? (uint64_t) n : 0;
+}
+
+static void client_ask(Peer *p, Source *s)
+{
+        if (send(s->fd, &p->what, 1, MSG_NOSIGNAL) != 1)
                 die("send");
-        while (now() < end) {
-                ssize_t r = what == 'g' ? recv(fd, block, BLOCK, 0) : send(fd, block, BLOCK, MSG_NOSIGNAL);
+        s->ready = p->what == 'c' ? client_answer : client_stream;
+        if (p->what == 'p')
+                watch(p, EPOLL_CTL_MOD, s, EPOLLOUT);
+}
 
-                if (r <= 0)
-                        die("stream");
-                n += (uint64_t) r;
+static void client_proxy(Peer *p, Source *s, uint32_t events)
+{
+        char head[1024] = "";
+        ssize_t n = recv(s->fd, head, sizeof(head) - 1, MSG_PEEK | MSG_DONTWAIT);
+        const char *end = n > 0 ? strstr(head, "\r\n\r\n") : NULL;
+
+        if (end && strstr(head, " 200")) {
+                (void) recv(s->fd, head, (size_t) (end + 4 - head), 0);
+                client_ask(p, s);
+        } else if (n == 0 || end)
+                die("proxy");
+}
+
+/* On one machine the kernel makes a connection while it is asked to, so that waiting for it is none. */
+static void client_start(Peer *p)
+{
+        Source *s = source_new(sizeof(*s), dial(&p->to, 0), client_proxy);
+
+        p->alive++;
+        watch(p, EPOLL_CTL_ADD, s, EPOLLIN);
+        if (p->target)
+                dprintf(s->fd, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\n", p->target, p->target);
+        else
+                client_ask(p, s);
+}
+
+/* ---- */
+
+/* A client ends: its streams where they are, its connections each with its answer. */
+static bool is_over(const Peer *p)
+{
+        return p->what != 0 && now() >= p->end && (p->what != 'c' || p->alive == 0);
+}
+
+static void run(Peer *p)
+{
+        struct epoll_event events[EVENTS];
+
+        while (!is_over(p)) {
+                int n = epoll_wait(p->epoll_fd, events, EVENTS, 1000);
+
+                for (int i = 0; i < n; i++) {
+                        Source *s = events[i].data.ptr;
+
+                        s->ready(p, s, events[i].events);
+                }
+                bury(p);
         }
-        reset(fd);
-        return n;
 }
 
 int main(int argc, char **argv)
 {
-        struct sockaddr_in a;
-        uint64_t *counts, total = 0;
-        int streams, status, failed = 0;
-        double start, length;
+        Peer *p = calloc(1, sizeof(*p));
+        double start = now();
+        struct rusage used;
 
         signal(SIGPIPE, SIG_IGN);
-        if (argc == 4 && strcmp(argv[1], "serve") == 0)
-                serve(argv + 2);
-        if (argc < 6 || argc > 7)
+        if (!p || argc < 4)
                 return 2;
-        a = address_of(argv + 2);
-        length = atof(argv[4]);
-        streams = atoi(argv[5]);
-        counts = mmap(NULL, sizeof(*counts) * (size_t) streams, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (counts == MAP_FAILED)
-                die("mmap");
-        start = now();
-        for (int i = 0; i < streams; i++)
-                if (fork() == 0) {
-                        counts[i] = stream(argv[1][0], &a, start + length, argv[6]);
-                        _exit(0);
-                }
-        while (wait(&status) > 0)
-                failed |= status;
-        for (int i = 0; i < streams; i++)
-                total += counts[i];
-        printf("%llu %.6f\n", (unsigned long long) total, now() - start);
-        return failed ? 1 : 0;
+        p->epoll_fd = epoll_create1(0);
+        if (argc == 4 && strcmp(argv[1], "serve") == 0)
+                listen_on(p, argv + 2, server_accept);
+        else if (argc == 6 && strcmp(argv[1], "bare") == 0) {
+                p->to = address_of(argv + 4);
+                listen_on(p, argv + 2, bare_accept);
+        } else if (argc == 6 || argc == 7) {
+                p->what = argv[1][0];
+                p->to = address_of(argv + 2);
+                p->end = start + atof(argv[4]);
+                p->target = argv[6];
+                for (int i = 0; i < atoi(argv[5]); i++)
+                        client_start(p);
+        } else
+                return 2;
+        run(p);
+        getrusage(RUSAGE_SELF, &used);
+        printf("%llu %.6f %.6f\n", (unsigned long long) p->count, now() - start,
+                        seconds(used.ru_utime) + seconds(used.ru_stime));
+        return 0;
 }
