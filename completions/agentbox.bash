@@ -76,7 +76,7 @@ _agentbox() {
         local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
         COMPREPLY=()
         if ((COMP_CWORD == 1)); then
-                mapfile -t COMPREPLY < <(compgen -W "run ps show wait kill log why policy doctor --help --version" -- "$cur")
+                mapfile -t COMPREPLY < <(compgen -W "run ps show wait attach kill log why policy doctor --help --version" -- "$cur")
                 return
         fi
         case ${COMP_WORDS[1]} in
@@ -85,6 +85,7 @@ _agentbox() {
                 ps | doctor) mapfile -t COMPREPLY < <(compgen -W "--json --help" -- "$cur") ;;
                 show) mapfile -t COMPREPLY < <(compgen -W "$(_agentbox_runs) --json --help" -- "$cur") ;;
                 wait | why) mapfile -t COMPREPLY < <(compgen -W "$(_agentbox_runs) --help" -- "$cur") ;;
+                attach) mapfile -t COMPREPLY < <(compgen -W "$(_agentbox_runs) -n --new --help" -- "$cur") ;;
                 kill)
                         if [[ $prev == -s || $prev == --signal ]]; then
                                 mapfile -t COMPREPLY < <(compgen -A signal -- "$cur")
@@ -96,7 +97,7 @@ _agentbox() {
                         if [[ $prev == --since ]]; then
                                 mapfile -t COMPREPLY < <(compgen -W "today yesterday 1h 15min" -- "$cur")
                         else
-                                mapfile -t COMPREPLY < <(compgen -W "$(_agentbox_runs) -f --follow --denied --since --json --help" -- "$cur")
+                                mapfile -t COMPREPLY < <(compgen -W "$(_agentbox_runs) -f --follow --denied --output --since --json --help" -- "$cur")
                         fi
                         ;;
         esac

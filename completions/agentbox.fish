@@ -10,13 +10,14 @@ function __agentbox_policies
     end
 end
 
-set -l verbs run ps show wait kill log why policy doctor
+set -l verbs run ps show wait attach kill log why policy doctor
 
 complete -c agentbox -f
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a run -d 'Run a command in a sandbox'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a ps -d 'List the runs'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a show -d 'Show one run'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a wait -d 'Wait for the end of a run'
+complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a attach -d 'Show what a detached run prints'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a kill -d 'End a run, or send it a signal'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a log -d 'Show the audit records'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a why -d 'Say what ended a run and what would allow more'
@@ -44,11 +45,13 @@ complete -c agentbox -n '__fish_seen_subcommand_from run' -l unit -x -a 'service
 complete -c agentbox -n '__fish_seen_subcommand_from run' -a '(__fish_complete_command)'
 
 complete -c agentbox -n '__fish_seen_subcommand_from ps show log doctor' -l json -d JSON
-complete -c agentbox -n '__fish_seen_subcommand_from show wait kill log why' -a '(__agentbox_runs)'
+complete -c agentbox -n '__fish_seen_subcommand_from show wait attach kill log why' -a '(__agentbox_runs)'
 complete -c agentbox -n '__fish_seen_subcommand_from kill' -l all -d 'Every run'
 complete -c agentbox -n '__fish_seen_subcommand_from kill' -s s -l signal -x -a 'TERM INT HUP QUIT USR1 USR2 KILL' -d Signal
 complete -c agentbox -n '__fish_seen_subcommand_from log' -s f -l follow -d 'Go on with new records'
 complete -c agentbox -n '__fish_seen_subcommand_from log' -l denied -d 'Only what was denied'
+complete -c agentbox -n '__fish_seen_subcommand_from log' -l output -d 'What a detached run printed'
+complete -c agentbox -n '__fish_seen_subcommand_from attach' -s n -l new -d 'Only what comes now'
 complete -c agentbox -n '__fish_seen_subcommand_from log' -l since -x -a 'today yesterday 1h 15min' -d 'From then on'
 complete -c agentbox -n '__fish_seen_subcommand_from policy' -a 'list show check explain diff indexes learn'
 complete -c agentbox -n '__fish_seen_subcommand_from policy; and __fish_seen_subcommand_from show explain diff' -a '(__agentbox_policies)'

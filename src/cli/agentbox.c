@@ -32,6 +32,7 @@ static const Verb verbs[] = {
         { "ps", verb_ps, "list the runs" },
         { "show", verb_show, "show one run: policy, limits, usage, verification" },
         { "wait", verb_wait, "wait for the end of a run; exit as it did" },
+        { "attach", verb_attach, "show what a detached run prints, until it ends" },
         { "kill", verb_kill, "end a run, or send it a signal" },
         { "log", verb_log, "show the audit records" },
         { "why", verb_why,

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
-#include <errno.h>
-#include <stdio.h>
-
-#include "base/strv.h"
+#include "base/macro.h"
 #include "cli/audit.h"
-#include "cli/facts.h"
-#include "cli/message.h"
-#include "cli/output.h"
+#include "wire/output.h"
 
 #define BROKER_UNIT "agentboxd.service"
 #define WARDEN_PREFIX "agentbox-warden-"
@@ -29,6 +24,11 @@ static const struct {
         { "copy-out", false },
         { "copy-refused", true },
 };
+
+const char *audit_event_name(size_t i)
+{
+        return i < ELEMENTSOF(events) ? events[i].name : NULL;
+}
 
 bool audit_event_denies(const char *event)
 {
@@ -55,209 +55,7 @@ bool audit_writer_is_trusted(const char *unit, const char *uid, const char *tran
         return strncmp(rest, run, n) == 0 && streq(rest + n, ".service");
 }
 
-/* The fields that are shown, besides AGENTBOX_…. */
-static bool is_shown(const char *name)
+bool audit_output_is_trusted(const char *unit, const char *transport)
 {
-        static const char *const names[] = {
-                "MESSAGE",
-                "MESSAGE_ID",
-                "PRIORITY",
-                "_SYSTEMD_UNIT",
-                "_SYSTEMD_INVOCATION_ID",
-                "_UID",
-                "_PID",
-                "_BOOT_ID",
-                "_HOSTNAME",
-                "_TRANSPORT",
-                "_MACHINE_ID",
-        };
-
-        if (startswith(name, "AGENTBOX_"))
-                return true;
-        for (size_t i = 0; i < ELEMENTSOF(names); i++)
-                if (streq(names[i], name))
-                        return true;
-        return false;
-}
-
-/* A second value makes the field an array. */
-static int add_field(json_t *record, const char *name, json_t *value)
-{
-        json_t *old = json_object_get(record, name);
-        json_t *array;
-
-        if (!old)
-                return json_object_set_new(record, name, value) < 0 ? -ENOMEM : 0;
-        if (json_is_array(old))
-                return json_array_append_new(old, value) < 0 ? -ENOMEM : 0;
-        array = json_array();
-        if (json_array_append(array, old) < 0 || json_array_append_new(array, value) < 0) {
-                json_decref(array);
-                return -ENOMEM;
-        }
-        return json_object_set_new(record, name, array) < 0 ? -ENOMEM : 0;
-}
-
-static int read_record(sd_journal *j, json_t **ret)
-{
-        _cleanup_json_ json_t *record = json_object();
-        char text[32];
-        const void *data;
-        uint64_t usec;
-        size_t n;
-        int r;
-
-        r = sd_journal_get_realtime_usec(j, &usec);
-        if (r < 0)
-                return r;
-        snprintf(text, sizeof(text), "%llu", (unsigned long long) usec);
-        r = add_field(record, "__REALTIME_TIMESTAMP", json_string(text));
-        SD_JOURNAL_FOREACH_DATA(j, data, n)
-        {
-                const char *equals = memchr(data, '=', n);
-                _cleanup_free_ char *name = NULL;
-
-                if (r < 0)
-                        return r;
-                if (!equals)
-                        continue;
-                name = strndup(data, (size_t) (equals - (const char *) data));
-                if (!name)
-                        return -ENOMEM;
-                if (is_shown(name))
-                        r = add_field(record, name, output_json_bytes(equals + 1, n - strlen(name) - 1));
-        }
-        if (r < 0)
-                return r;
-        *ret = TAKE_PTR(record);
-        return 0;
-}
-
-static bool is_trusted(const json_t *record)
-{
-        return facts_string(record, "AGENTBOX_EVENT") &&
-               audit_writer_is_trusted(facts_string(record, "_SYSTEMD_UNIT"), facts_string(record, "_UID"),
-                               facts_string(record, "_TRANSPORT"), facts_string(record, "AGENTBOX_RUN_ID"));
-}
-
-int audit_next(sd_journal *j, json_t **ret)
-{
-        int r;
-
-        while ((r = sd_journal_next(j)) > 0) {
-                _cleanup_json_ json_t *record = NULL;
-
-                r = read_record(j, &record);
-                if (r == -EBADMSG) /* a damaged entry: journald skips it too */
-                        continue;
-                if (r < 0)
-                        return r;
-                if (is_trusted(record)) {
-                        *ret = TAKE_PTR(record);
-                        return 1;
-                }
-        }
-        return r;
-}
-
-static int open_journal(sd_journal **ret, Error **reterr)
-{
-        _cleanup_journal_ sd_journal *j = NULL;
-        int r = sd_journal_open(&j, SD_JOURNAL_LOCAL_ONLY | SD_JOURNAL_SYSTEM);
-
-        if (r < 0)
-                return error_set(reterr, r, "cannot open the journal: %s", strerror(-r));
-        if (sd_journal_has_runtime_files(j) <= 0 && sd_journal_has_persistent_files(j) <= 0)
-                return error_set(reterr, -EACCES,
-                                "cannot read the system's journal: be root or a member of the group "
-                                "systemd-journal (or adm)");
-        *ret = TAKE_PTR(j);
-        return 0;
-}
-
-static int add_match(sd_journal *j, const char *field, const char *value)
-{
-        _cleanup_free_ char *match = NULL;
-
-        return asprintf(&match, "%s=%s", field, value) < 0 ? -ENOMEM : sd_journal_add_match(j, match, 0);
-}
-
-int audit_open(const char *run, uint64_t since, sd_journal **ret, Error **reterr)
-{
-        _cleanup_journal_ sd_journal *j = NULL;
-        int r = open_journal(&j, reterr);
-
-        if (r < 0)
-                return r;
-        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(events); i++)
-                r = add_match(j, "AGENTBOX_EVENT", events[i].name);
-        if (r >= 0 && run)
-                r = add_match(j, "AGENTBOX_RUN_ID", run);
-        if (r >= 0)
-                r = since > 0 ? sd_journal_seek_realtime_usec(j, since) : sd_journal_seek_head(j);
-        if (r < 0)
-                return error_set(reterr, r, "cannot search the journal: %s", strerror(-r));
-        *ret = TAKE_PTR(j);
-        return 0;
-}
-
-static bool has_record(const char *run)
-{
-        _cleanup_journal_ sd_journal *j = NULL;
-        _cleanup_json_ json_t *record = NULL;
-
-        return audit_open(run, 0, &j, NULL) >= 0 && audit_next(j, &record) > 0;
-}
-
-/* The ids in the journal that begin so. Everybody can put some there, so each must have a record that
- * counts. */
-static int collect_candidates(sd_journal *j, const char *run, char ***ret)
-{
-        const size_t prefix = strlen("AGENTBOX_RUN_ID=");
-        _cleanup_strv_ char **l = NULL;
-        const void *data;
-        size_t n;
-        int r = sd_journal_query_unique(j, "AGENTBOX_RUN_ID");
-
-        if (r < 0)
-                return r;
-        SD_JOURNAL_FOREACH_UNIQUE(j, data, n)
-        {
-                _cleanup_free_ char *id =
-                                n > prefix ? strndup((const char *) data + prefix, n - prefix) : NULL;
-
-                if (!id || !startswith(id, run) || strv_contains(l, id) || !has_record(id))
-                        continue;
-                r = strv_extend(&l, id);
-                if (r < 0)
-                        return r;
-        }
-        *ret = TAKE_PTR(l);
-        return 0;
-}
-
-int audit_find_run(const char *run, char **ret_id, Error **reterr)
-{
-        _cleanup_journal_ sd_journal *j = NULL;
-        _cleanup_strv_ char **l = NULL;
-        const char *id;
-        char *copy;
-        int r = open_journal(&j, reterr);
-
-        if (r < 0)
-                return r;
-        r = collect_candidates(j, run, &l);
-        if (r < 0)
-                return error_set(reterr, r, "cannot search the journal: %s", strerror(-r));
-        id = strv_contains(l, run) ? run : l ? l[0] : NULL;
-        if (!id)
-                return error_set(reterr, -ENOENT, "the journal knows no run %s", run);
-        if (!streq(id, run) && strv_length(l) > 1)
-                return error_set(reterr, -EINVAL, "%zu runs begin with %s: give more of the id",
-                                strv_length(l), run);
-        copy = strdup(id);
-        if (!copy)
-                return error_set(reterr, -ENOMEM, "out of memory");
-        *ret_id = copy;
-        return 0;
+        return unit && transport && startswith(unit, OUTPUT_UNIT_PREFIX) && streq(transport, "journal");
 }

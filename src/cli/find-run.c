@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 
-#include "cli/audit.h"
+#include "cli/audit-log.h"
 #include "cli/client.h"
 #include "cli/find-run.h"
 

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/io.h"
@@ -13,6 +14,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/result-file.h"
+#include "cli/run-output.h"
 #include "cli/run-request.h"
 #include "cli/since.h"
 
@@ -302,6 +304,41 @@ static void test_trust(void **state)
                                 rows[i].trusted);
 }
 
+static void test_output_trust(void **state)
+{
+        assert_true(audit_output_is_trusted("agentbox-output@0-1-0.service", "journal"));
+        assert_false(audit_output_is_trusted("agentbox-output@0-1-0.service", "stdout"));
+        assert_false(audit_output_is_trusted("agentboxd.service", "journal"));
+        assert_false(audit_output_is_trusted("agentbox-abc.service", "journal"));
+        assert_false(audit_output_is_trusted(NULL, "journal"));
+        assert_false(audit_output_is_trusted("agentbox-output@0-1-0.service", NULL));
+}
+
+/* What was printed comes out as it was, whichever of its two forms it has. */
+static void test_run_output(void **state)
+{
+        static const char expected[] = "a\nb\n\xff\0x\n";
+        _cleanup_json_ json_t *text = json_pack("{s:s,s:s}", "AGENTBOX_STREAM", "stdout", "MESSAGE", "a\nb"),
+                              *bytes = json_pack("{s:s,s:s,s:[i,i,i]}", "AGENTBOX_STREAM", "stdout", "AGENTBOX_PARTIAL", "yes",
+                                              "MESSAGE", 255, 0, 'x'),
+                              *empty = json_pack("{s:s,s:s}", "AGENTBOX_STREAM", "stdout", "MESSAGE", ""),
+                              *bad = json_pack("{s:s,s:[i]}", "AGENTBOX_STREAM", "stdout", "MESSAGE", 256);
+        char got[64];
+        int fds[2], saved = dup(STDOUT_FILENO);
+
+        fflush(stdout);
+        assert_int_equal(pipe(fds), 0);
+        dup2(fds[1], STDOUT_FILENO);
+        assert_int_equal(run_output_print(text) | run_output_print(bytes) | run_output_print(empty), 0);
+        assert_int_equal(run_output_print(bad), -EBADMSG);
+        dup2(saved, STDOUT_FILENO);
+        assert_int_equal(read(fds[0], got, sizeof(got)), sizeof(expected) - 1);
+        assert_memory_equal(got, expected, sizeof(expected) - 1);
+        close(saved);
+        close(fds[0]);
+        close(fds[1]);
+}
+
 static void test_message_clean(void **state)
 {
         static const struct {
@@ -358,6 +395,8 @@ int main(void)
                 cmocka_unit_test(test_result_json),
                 cmocka_unit_test(test_result_file),
                 cmocka_unit_test(test_trust),
+                cmocka_unit_test(test_output_trust),
+                cmocka_unit_test(test_run_output),
                 cmocka_unit_test(test_message_clean),
                 cmocka_unit_test(test_output_formats),
         };

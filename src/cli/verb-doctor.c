@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "cli/audit.h"
+#include "cli/audit-log.h"
 #include "cli/client.h"
 #include "cli/facts.h"
 #include "cli/message.h"
@@ -46,7 +46,7 @@ static int report(
 
 static int check_journal(json_t *checks)
 {
-        _cleanup_journal_ sd_journal *j = NULL;
+        _cleanup_audit_log_ AuditLog *j = NULL;
         _cleanup_error_ Error *e = NULL;
         int r = audit_open(NULL, 0, &j, &e);
 

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "cli/audit.h"
+#include "cli/audit-log.h"
 #include "cli/find-run.h"
 #include "cli/learn.h"
 #include "cli/message.h"
@@ -12,7 +12,7 @@
 
 static int read_run(const char *run, char ***ids, Learn *l, Error **reterr)
 {
-        _cleanup_journal_ sd_journal *j = NULL;
+        _cleanup_audit_log_ AuditLog *j = NULL;
         _cleanup_free_ char *id = NULL;
         int r = find_run_in_journal(run, &id, reterr);
 

@@ -5,18 +5,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/audit-log.h"
 #include "cli/audit.h"
 #include "cli/facts.h"
 #include "cli/find-run.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/run-output.h"
 #include "cli/since.h"
 #include "cli/timeline.h"
 #include "cli/verbs.h"
 
 typedef struct LogArgs {
-        bool follow, denied, json;
+        bool follow, denied, json, output;
         const char *since;
 } LogArgs;
 
@@ -26,16 +28,20 @@ static const Option log_options[] = {
         { "denied", 0, OPTION_SET, offsetof(LogArgs, denied), NULL, "only what was denied or refused" },
         { "since", 0, OPTION_STRING, offsetof(LogArgs, since), "TIME",
                         "from TIME on: 1h, today, 14:30, 2025-01-31" },
+        { "output", 0, OPTION_SET, offsetof(LogArgs, output), NULL,
+                        "what the detached run RUN has printed, instead" },
         { "json", 0, OPTION_SET, offsetof(LogArgs, json), NULL, "one JSON object a line, with all fields" },
 };
 
 static const Usage log_usage = {
         .verb = "log",
-        .synopsis = "[RUN] [-f] [--denied] [--since TIME] [--json]",
+        .synopsis = "[RUN] [-f] [--denied | --output] [--since TIME] [--json]",
         .description = "Shows the audit records of a run, or of all, oldest first: time, event, who, what, "
                        "verdict. Equal denials\n"
                        "in a row are one line with their count; --json has each record. Only records that "
-                       "the broker and the\nwardens wrote themselves are shown, whatever else is in the journal.",
+                       "the broker and the\nwardens wrote themselves are shown, whatever else is in the journal.\n\n"
+                       "With --output, shows what a detached run has printed: byte for byte, each stream on its own\n"
+                       "one; on a terminal, what the terminal would obey is shown instead.",
         .options = log_options,
         .n_options = ELEMENTSOF(log_options),
         .min = 0,
@@ -61,8 +67,15 @@ static int show(Buf *text)
         return r;
 }
 
+static int print_record(const json_t *record, const LogArgs *args, Timeline *t, Buf *text)
+{
+        if (args->json)
+                return output_json(record);
+        return args->output ? run_output_print(record) : timeline_take(t, record, text);
+}
+
 /* All that there are now. */
-static int print_records(sd_journal *j, const LogArgs *args, Timeline *t)
+static int print_records(AuditLog *l, const LogArgs *args, Timeline *t)
 {
         _cleanup_buf_ Buf text = {};
         int r;
@@ -70,12 +83,12 @@ static int print_records(sd_journal *j, const LogArgs *args, Timeline *t)
         for (;;) {
                 _cleanup_json_ json_t *record = NULL;
 
-                r = audit_next(j, &record);
+                r = audit_next(l, &record);
                 if (r <= 0)
                         break;
                 if (args->denied && !audit_event_denies(facts_string(record, "AGENTBOX_EVENT")))
                         continue;
-                r = args->json ? output_json(record) : timeline_take(t, record, &text);
+                r = print_record(record, args, t, &text);
                 if (r >= 0)
                         r = show(&text);
                 if (r < 0)
@@ -90,7 +103,7 @@ static int print_records(sd_journal *j, const LogArgs *args, Timeline *t)
 
 static int log_records(const char *run, const LogArgs *args, Error **reterr)
 {
-        _cleanup_journal_ sd_journal *j = NULL;
+        _cleanup_audit_log_ AuditLog *l = NULL;
         _cleanup_timeline_ Timeline t = { .all_runs = !run, .width = terminal_width() };
         _cleanup_free_ char *id = NULL;
         uint64_t since = 0;
@@ -101,16 +114,26 @@ static int log_records(const char *run, const LogArgs *args, Error **reterr)
                                 "--since: not a time: %s; give 1h, today, 14:30, 2025-01-31 or \"2025-01-31 "
                                 "14:30\"",
                                 args->since);
+        if (args->output && (!run || args->denied))
+                return error_set(reterr, -EINVAL, "--output: %s",
+                                run ? "it has nothing to do with --denied" : "of which run? give its id");
         if (run)
                 r = find_run_in_journal(run, &id, reterr);
         if (r >= 0)
-                r = audit_open(id, since, &j, reterr);
+                r = audit_log_open(
+                                &(JournalQuery){
+                                                .kind = args->output ? JOURNAL_OUTPUT : JOURNAL_AUDIT,
+                                                .follow = args->follow,
+                                                .since = since,
+                                                .run = id ?: (char *) "",
+                                },
+                                &l, reterr);
         if (r < 0)
                 return r;
         for (;;) {
-                r = print_records(j, args, &t);
+                r = print_records(l, args, &t);
                 if (r >= 0 && args->follow)
-                        r = sd_journal_wait(j, UINT64_MAX);
+                        r = audit_log_wait(l);
                 if (r < 0)
                         return error_set(reterr, r, "cannot show the journal: %s", strerror(-r));
                 if (!args->follow)

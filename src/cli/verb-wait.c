@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
-#include <stdio.h>
-#include <systemd/sd-event.h>
 
 #include "cli/client.h"
 #include "cli/ending.h"
 #include "cli/message.h"
+#include "cli/run-wait.h"
 #include "cli/verbs.h"
 
 static const Usage wait_usage = {
@@ -18,61 +17,17 @@ static const Usage wait_usage = {
         .max = 1,
 };
 
-typedef struct Wait {
-        RunResult result;
-        bool answered, lost;
-        int r;
-        Error *error;
-} Wait;
-
-static int on_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
+static int wait_for_run(RunWait *w, sd_bus *bus, const char *id, Error **reterr)
 {
-        Wait *w = userdata;
+        int r = run_wait_begin(w, bus, id, reterr);
 
-        w->answered = true;
-        w->lost = sd_bus_message_is_method_error(m, NULL) &&
-                  client_broker_was_lost(sd_bus_message_get_error(m));
-        w->r = w->lost ? -EHOSTDOWN : client_wait_reply(m, &w->result, &w->error);
-        return 0;
-}
+        while (r >= 0 && (r = run_wait_process(w, reterr)) == 0) {
+                int k = sd_bus_wait(bus, UINT64_MAX);
 
-static int wait_once(sd_bus *bus, const char *id, Wait *w, Error **reterr)
-{
-        int r;
-
-        w->answered = false;
-        r = client_wait(bus, id, on_reply, w, reterr);
-        while (r >= 0 && !w->answered) {
-                r = sd_bus_process(bus, NULL);
-                if (r == 0)
-                        r = sd_bus_wait(bus, UINT64_MAX);
-                if (r == -EINTR)
-                        r = 0;
+                if (k < 0 && k != -EINTR)
+                        return error_set(reterr, k, "the system bus closed the connection: %s", strerror(-k));
         }
-        if (r < 0 && !w->answered)
-                return error_set(reterr, r, "the system bus closed the connection: %s", strerror(-r));
-        return 0;
-}
-
-/* A broker that goes away is asked again, a few times: its successor takes the runs over. */
-static int wait_for_run(sd_bus *bus, const char *id, Wait *w, Error **reterr)
-{
-        for (int tries = 0; tries < 30; tries++) {
-                int r = wait_once(bus, id, w, reterr);
-
-                if (r < 0)
-                        return r;
-                if (!w->lost) {
-                        if (w->r < 0)
-                                *reterr = TAKE_PTR(w->error);
-                        return w->r;
-                }
-                if (sd_bus_is_open(bus) <= 0)
-                        return error_set(reterr, -ECONNRESET, "the system bus closed the connection");
-                sleep(1);
-        }
-        return error_set(reterr, -EHOSTDOWN,
-                        "the broker does not come back; see 'systemctl status agentboxd'");
+        return r;
 }
 
 int verb_wait(int argc, char **argv)
@@ -80,7 +35,7 @@ int verb_wait(int argc, char **argv)
         _cleanup_error_ Error *e = NULL;
         _cleanup_bus_ sd_bus *bus = NULL;
         _cleanup_free_ char *id = NULL;
-        Wait w = {};
+        RunWait w;
         int first, r, status;
 
         r = options_parse(&wait_usage, argc, argv, NULL, &first, &e);
@@ -93,14 +48,13 @@ int verb_wait(int argc, char **argv)
         if (r < 0)
                 return message_failure(e, r);
 
-        run_result_init(&w.result);
-        r = wait_for_run(bus, id, &w, &e);
+        r = wait_for_run(&w, bus, id, &e);
         if (r < 0)
                 status = message_failure(e, r);
         else {
                 ending_say(&w.result);
                 status = run_result_exit_status(&w.result);
         }
-        run_result_done(&w.result);
+        run_wait_done(&w);
         return status;
 }

@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "cli/audit.h"
+#include "cli/audit-log.h"
 #include "cli/facts.h"
 #include "cli/find-run.h"
 #include "cli/message.h"
@@ -24,7 +24,7 @@ static const Usage why_usage = {
 
 static int read_records(const char *id, Why *w, Error **reterr)
 {
-        _cleanup_journal_ sd_journal *j = NULL;
+        _cleanup_audit_log_ AuditLog *j = NULL;
         int r = audit_open(id, 0, &j, reterr);
 
         if (r < 0)

@@ -8,6 +8,7 @@ int verb_run(int argc, char **argv);
 int verb_ps(int argc, char **argv);
 int verb_show(int argc, char **argv);
 int verb_wait(int argc, char **argv);
+int verb_attach(int argc, char **argv);
 int verb_kill(int argc, char **argv);
 int verb_log(int argc, char **argv);
 int verb_why(int argc, char **argv);

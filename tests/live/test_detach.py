@@ -133,10 +133,11 @@ def test_the_next_broker_goes_on():
 
 
 def test_only_root_reaches_the_collectors():
-    assert os.stat(SOCKET).st_mode & 0o777 == 0o600 and os.stat(SOCKET).st_uid == 0
     run = start_sh("sleep 50")
+    assert os.stat(SOCKET).st_mode & 0o777 == 0o600 and os.stat(SOCKET).st_uid == 0
     wait_for("its collector", collectors)
     pid = collector_pid()
+    wait_for("its program", lambda: os.readlink(f"/proc/{pid}/exe").endswith("agentbox-output"))
     status = dict(l.split(":\t", 1) for l in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines() if ":\t" in l)
     assert status["CapPrm"] == status["CapBnd"] == "0" * 16 and status["NoNewPrivs"] == "1" and status["Seccomp"] == "2"
     assert 61184 <= int(status["Uid"].split()[0]) <= 65519

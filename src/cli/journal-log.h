@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <jansson.h>
+#include <sys/types.h>
+#include <systemd/sd-journal.h>
+
+#include "base/error.h"
+#include "wire/journal-query.h"
+
+/* The records that count (audit.h), read from the journal's files by a process that may. */
+
+static inline void journal_closep(sd_journal **j)
+{
+        sd_journal_close(*j);
+}
+#define _cleanup_journal_ _cleanup_(journal_closep)
+
+#define CALLER_ANY ((uid_t) -1)
+
+/* What query is about, of the runs of one caller alone or of CALLER_ANY. -EACCES: this process may not read it. */
+int journal_log_open(const JournalQuery *query, uid_t caller, sd_journal **ret, Error **reterr);
+/* The next record that counts: 1 and an object of strings (arrays where a field is there several times), with all AGENTBOX_…
+ * fields, MESSAGE, MESSAGE_ID, PRIORITY, __REALTIME_TIMESTAMP and what journald knows of the writer; of output, MESSAGE is a
+ * string or, where the bytes are no UTF-8, an array of their numbers. 0: there is none now. */
+int journal_log_next(sd_journal *j, JournalKind kind, json_t **ret);
+/* Which run an id, or the beginning of one, means. -ENOENT: no record that counts speaks of it. */
+int journal_log_find(const char *run, uid_t caller, char **ret_id, Error **reterr);
