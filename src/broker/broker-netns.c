@@ -10,11 +10,12 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "base/io.h"
 #include "broker/broker-netns.h"
+#include "broker/detached-mount.h"
+#include "broker/enter-namespace.h"
 #include "broker/route-netlink.h"
 #include "wire/egress.h"
 
@@ -78,14 +79,7 @@ static int route_add(int fd, unsigned lo, int family, const void *source, size_t
  * (ProtectKernelTunables=), and in this one sys/net is this namespace's as well. */
 static int detached_proc(void)
 {
-        _cleanup_close_ int fs = (int) syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
-        long fd;
-
-        if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-                return -errno;
-        fd = syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC,
-                        MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
-        return fd < 0 ? -errno : (int) fd;
+        return detached_mount("proc", NULL, 0, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
 }
 
 static int set_sysctl(int proc, const char *name, const char *value, Error **reterr)
@@ -339,40 +333,12 @@ int netns_create(int *ret_fd, uint64_t *ret_inode, Error **reterr)
         return netns_create_with(NULL, ret_fd, ret_inode, none, reterr);
 }
 
-/* The result travels as the exit status. */
-_noreturn_ static void hostname_child(int ns, const char *name)
+static int set_hostname(const void *name)
 {
-        if (setns(ns, CLONE_NEWUTS) < 0 || sethostname(name, strlen(name)) < 0)
-                _exit(errno > 0 && errno < 256 ? errno : EIO);
-        _exit(0);
+        return sethostname(name, strlen(name)) < 0 ? -errno : 0;
 }
 
 int uts_set_hostname(pid_t pid, const char *name, Error **reterr)
 {
-        _cleanup_close_ int ns = -1;
-        struct stat st, own;
-        char path[64];
-        pid_t child;
-        int status;
-
-        snprintf(path, sizeof(path), "/proc/%i/ns/uts", (int) pid);
-        ns = open(path, O_RDONLY | O_CLOEXEC);
-        if (ns < 0 || fstat(ns, &st) < 0 || stat("/proc/self/ns/uts", &own) < 0)
-                return error_set(reterr, -errno, "host name of the run: %m");
-        if (st.st_ino == own.st_ino)
-                return error_set(reterr, -EPERM, "host name of the run: it shares the host's");
-        child = fork();
-        if (child < 0)
-                return error_set(reterr, -errno, "host name of the run: %m");
-        if (child == 0)
-                hostname_child(ns, name);
-        while (waitpid(child, &status, 0) < 0)
-                if (errno != EINTR)
-                        return error_set(reterr, -errno, "host name of the run: %m");
-        if (!WIFEXITED(status))
-                return error_set(reterr, -EPIPE, "host name of the run: the helper process died");
-        if (WEXITSTATUS(status) != 0)
-                return error_set(reterr, -WEXITSTATUS(status), "host name of the run: %s",
-                                strerror(WEXITSTATUS(status)));
-        return 0;
+        return namespace_enter(pid, "uts", 0, set_hostname, name, "host name of the run", reterr);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/mount.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/syscall.h>
 
 #include "base/macro.h"
 #include "broker/bpf-assembly.h"
 #include "broker/bpf-call.h"
+#include "broker/detached-mount.h"
 #include "broker/loopback-filter.h"
 #include "broker/own-cgroup.h"
 
@@ -40,22 +39,10 @@ static int load(Error **reterr)
 
 /* ---- of runs: PID 1 attaches it */
 
-/* Returns the root of a bpf file system that is mounted nowhere. */
-static int detached_bpffs(void)
-{
-        _cleanup_close_ int fs = (int) syscall(SYS_fsopen, "bpf", FSOPEN_CLOEXEC);
-        long fd;
-
-        if (fs < 0 || syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
-                return -errno;
-        fd = syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, 0);
-        return fd < 0 ? -errno : (int) fd;
-}
-
 /* Returns the pinned program, as a descriptor that can do nothing but be opened anew by path. */
 static int pin(int program_fd)
 {
-        _cleanup_close_ int root = detached_bpffs();
+        _cleanup_close_ int root = detached_mount("bpf", NULL, 0, 0);
         union bpf_attr attr = {};
         char path[64];
         int r, fd;
