@@ -15,9 +15,14 @@
 #include "broker/run.h"
 #include "broker/wall-probe.h"
 #include "broker/warden-plan.h"
+#include "broker/workspace-disk.h"
 #include "policy/allow-rule.h"
 
 #define SYSTEMD_MIN 252u
+#define DISK_TRIAL_SIZE (UINT64_C(16) << 20)
+#define DISK_TRIAL_INODES 64u
+#define DISK_TRIES 50u
+#define DISK_TRY_USEC 20000u
 #define JOURNAL_TRIES 100u
 #define JOURNAL_TRY_USEC 10000u
 
@@ -250,6 +255,45 @@ static void check_name_servers(Manager *m, Finding *f)
         found(f, OK, "", "name servers: %s", joined);
 }
 
+static void check_workspace_disk(Manager *m, Finding *f)
+{
+        _cleanup_error_ Error *e = NULL;
+        _cleanup_close_ int dir = -1, fd = -1;
+        int r = workspace_disk_directory(&dir, &e);
+
+        if (r >= 0)
+                r = workspace_disk_make(dir, m->host.ns[ATTEST_NS_MNT], "doctor", DISK_TRIAL_SIZE, DISK_TRIAL_INODES, true,
+                                &fd, &e);
+        if (r >= 0)
+                found(f, OK, "", "a workspace can be on disk: one was made in " DISK_DIR);
+        else
+                found(f, WARNING,
+                                "only policies with WorkspaceStore=disk need it; see WorkspaceStore= in "
+                                "agentbox.policy(5)",
+                                "no workspace can be on disk: %s", error_message(e, r));
+}
+
+static bool is_living_run(const char *name, const void *userdata)
+{
+        const Run *r = manager_by_id(userdata, name);
+
+        return r && r->phase < RUN_ENDED;
+}
+
+/* The kernel takes its time with those of runs that have just ended, and with the one of the trial. Where there is no device at
+ * all, none is left over. */
+static size_t count_disks(const Manager *m)
+{
+        size_t n = 0;
+
+        for (unsigned i = 0; i < DISK_TRIES; i++) {
+                if (workspace_disks_left(m->host.ns[ATTEST_NS_MNT], is_living_run, m, &n) < 0 || n == 0)
+                        return 0;
+                usleep(DISK_TRY_USEC);
+        }
+        return n;
+}
+
 static size_t count_directories(const Manager *m)
 {
         int fd = openat(m->runtime_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -266,7 +310,7 @@ static size_t count_directories(const Manager *m)
 static void check_leftovers(Manager *m, Finding *f)
 {
         _cleanup_strv_ char **units = NULL;
-        size_t n_units = 0, n_directories = count_directories(m);
+        size_t n_units = 0, n_directories = count_directories(m), n_disks = count_disks(m);
 
         if (broker_unit_list(m->pid1.bus, &units, NULL) < 0) {
                 found(f, WARNING, "", "PID 1 does not list its units");
@@ -275,11 +319,11 @@ static void check_leftovers(Manager *m, Finding *f)
         STRV_FOREACH(i, units)
                 n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i) &&
                            !manager_by_warden(m, *i) && broker_made_unit(m, *i);
-        if (n_units + n_directories == 0)
+        if (n_units + n_directories + n_disks == 0)
                 found(f, OK, "", "nothing is left over");
         else
                 found(f, WARNING, "restart the broker: it removes them (systemctl restart agentboxd)",
-                                "left over: %zu units, %zu directories", n_units, n_directories);
+                                "left over: %zu units, %zu directories, %zu loop devices", n_units, n_directories, n_disks);
 }
 
 static const struct {
@@ -297,6 +341,7 @@ static const struct {
         { "packet-filter", check_packet_filter },
         { "network-config", check_host_config },
         { "name-servers", check_name_servers },
+        { "workspace-disk", check_workspace_disk },
         { "leftovers", check_leftovers },
 };
 

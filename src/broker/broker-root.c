@@ -208,7 +208,7 @@ int run_root_take_workspace(pid_t pid, uid_t uid, gid_t gid, const Policy *p, in
                 return error_set(reterr, fd, "cannot open the run's workspace: %s", strerror(-fd));
         if (fstatfs(fd, &fs) < 0)
                 return error_set(reterr, -errno, "cannot look at the run's workspace: %m");
-        if (fs.f_type != TMPFS_MAGIC)
+        if (fs.f_type != (policy_u64(p, FILES_WORKSPACE_STORE) == STORE_DISK ? EXT4_SUPER_MAGIC : TMPFS_MAGIC))
                 return error_set(reterr, -EMEDIUMTYPE, "the run's workspace is no file system of its own");
         if (fchown(fd, uid, gid) < 0 || fchmod(fd, 0755) < 0)
                 return error_set(reterr, -errno, "cannot give the workspace to the run: %m");

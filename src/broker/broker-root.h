@@ -41,7 +41,7 @@ int run_root_create(int dir_fd, const char *dir_path, const Policy *p, RunRoot *
 int run_root_write_identity(const RunRoot *r, uid_t uid, gid_t gid, const Policy *p, Error **reterr);
 
 /* The workspace of the run whose shim is pid, as a directory descriptor (no link followed on the way; a
- * tmpfs, or it is an error), given to its uid on the way: until then it is root's, which git, ssh and others
+ * file system of its own, of the kind that the policy says, or it is an error), given to its uid on the way: until then it is root's, which git, ssh and others
  * object to. Once, before the RunSpec is sent. What is in it stays readable through the descriptor when all
  * processes of the run are dead. */
 int run_root_take_workspace(pid_t pid, uid_t uid, gid_t gid, const Policy *p, int *ret_fd, Error **reterr);

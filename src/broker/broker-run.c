@@ -9,6 +9,7 @@
 #include "base/io.h"
 #include "broker/broker-netns.h"
 #include "broker/run.h"
+#include "broker/workspace-disk.h"
 #include "wire/bus-iface.h"
 
 #define JOURNAL_WAIT_USEC (5u * 1000000u)
@@ -268,6 +269,27 @@ static void refuse_unverified(Run *r, int k)
         run_refuse(r, AGENTBOX_ERROR_NOT_VERIFIED, "not verified: %s", shown ?: "?");
 }
 
+static bool is_on_disk(const Run *r)
+{
+        return policy_u64(r->policy, FILES_WORKSPACE_STORE) == STORE_DISK;
+}
+
+/* Nobody else holds it from here on: it ends with the run's mounts. */
+static int mount_workspace(Run *r, Error **reterr)
+{
+        uint64_t mounts = r->attest.ns[ATTEST_NS_MNT];
+        int k;
+
+        if (!is_on_disk(r))
+                return 0;
+        if (mounts == 0 || mounts == r->manager->host.ns[ATTEST_NS_MNT])
+                return error_set(reterr, -EPERM, "the run has no mounts of its own to add its workspace to");
+        k = workspace_disk_attach(r->disk_fd, r->peer.pid, mounts, run_workspace(r), &r->disk, reterr);
+        closep(&r->disk_fd);
+        r->disk_fd = -1;
+        return k;
+}
+
 /* What the uid was needed for. A scope has neither a root nor a name of its own. */
 static int settle_in(Run *r, Error **reterr)
 {
@@ -386,6 +408,7 @@ static int verify(Run *r, int cgroup_fd)
                                         .run_slice_properties = r->slices[0],
                                         .slice_properties = r->slices[1],
                                         .root_slice_properties = r->slices[2],
+                                        .disk = is_on_disk(r) ? &r->disk : NULL,
                                         .netns_inode = r->netns_inode,
                                         .warden = r->warden ? &warden : NULL,
                         },
@@ -406,6 +429,8 @@ void run_advance(Run *r)
                 return;
         }
         k = open_cgroup(r, &cgroup_fd, &e);
+        if (k >= 0)
+                k = mount_workspace(r, &e);
         if (k >= 0)
                 k = r->scope ? 0
                              : run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);

@@ -74,6 +74,7 @@ typedef struct VerifyInput {
         /* The same of the run's own slice, "agentbox.slice" and "-.slice": what they allow, the unit may.
          * NULL only where the network is the run's own. */
         sd_bus_message *run_slice_properties, *slice_properties, *root_slice_properties;
+        const AttestFs *disk;        /* the workspace on disk, as the broker sees it in the run's root; NULL: in memory */
         uint64_t netns_inode;        /* of the namespace the broker made; 0 where it made none */
         const VerifyWarden *warden;  /* NULL: it has none */
         const struct BusProps *read; /* the properties, as broker_verify() has read them; not for callers */

@@ -108,6 +108,8 @@ struct Run {
         size_t n_waiters;
 
         int dir_fd; /* RUNTIME_DIR/ID */
+        int disk_fd;   /* the workspace, where it is on disk and not mounted in the run yet; else -1 */
+        AttestFs disk; /* as it is seen there */
         RunRoot root;
         RunWarden *warden; /* of a filtered run; NULL: none */
         RunCopy *copy;     /* NULL: nothing is copied in or out */

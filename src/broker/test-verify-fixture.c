@@ -170,6 +170,18 @@ static void good_files(Fixture *f)
                         "rw,size=262144k\n");
 }
 
+/* The broker mounts it when the shim has reported: a directory of the root, to the shim. */
+static void good_disk(Fixture *f)
+{
+        if (policy_u64(f->policy, FILES_WORKSPACE_STORE) != STORE_DISK)
+                return;
+        f->disk = f->attest.fs[ATTEST_FS_WORKSPACE];
+        f->disk.type = EXT4_SUPER_MAGIC;
+        f->disk.bytes -= UINT64_C(16) << 20;
+        f->attest.fs[ATTEST_FS_WORKSPACE] = read_only;
+        f->attest.probes[PROBE_WRITE_WORKSPACE] = EROFS;
+}
+
 static void good_probes(Fixture *f)
 {
         static const int32_t works[] = { PROBE_LOOPBACK, PROBE_WRITE_WORKSPACE, PROBE_WRITE_TMP,
@@ -513,6 +525,7 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
         good_attest(f);
         good_files(f);
         good_probes(f);
+        good_disk(f);
         good_limits(f);
         good_proc(f);
         good_root(f);
@@ -528,6 +541,7 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
                 .root = &f->root,
                 .sent = &f->sent,
                 .attest = &f->attest,
+                .disk = policy_u64(f->policy, FILES_WORKSPACE_STORE) == STORE_DISK ? &f->disk : NULL,
                 .peer = { .pid = PID, .uid = UID, .gid = UID },
                 .control_group = GROUP,
                 .netns_inode = policy_u64(f->policy, NETWORK_EGRESS) == EGRESS_FILTERED

@@ -35,6 +35,7 @@ typedef struct Fixture {
         UnitProps answer; /* what PID 1 will say, beside what is in extra */
         char **extra;     /* "NAME=VALUE": properties of type s */
         Attest attest;
+        AttestFs disk; /* of WorkspaceStore=disk */
         char **slice_allow; /* IPAddressAllow of both slices; NULL entry: none */
         bool no_slices;
         VerifyInput input;

@@ -76,20 +76,18 @@ int verify_read_only(const VerifyInput *in, Buf *why)
         return r;
 }
 
-/* A tmpfs of at most this size, and as many inodes; systemd and the kernel round up to whole pages. */
-static int sized_tmpfs(const VerifyInput *in, int index, uint64_t size, Buf *why)
+static const char *workspace_path(const VerifyInput *in)
 {
-        const AttestFs *fs = in->attest->fs + index;
+        return in->context->workspace ?: policy_string(in->policy, FILES_WORKSPACE);
+}
+
+/* Of at most this size, and as many inodes; systemd and the kernel round up to whole pages. */
+static int sized(const VerifyInput *in, const AttestFs *fs, const char *path, uint64_t size, Buf *why)
+{
         uint64_t page = (uint64_t) sysconf(_SC_PAGESIZE),
                  inodes = policy_u64(in->policy, FILES_WORKSPACE_INODES);
         uint64_t flags = ST_NOSUID | ST_NODEV | (profile_is_strict(in) ? ST_NOEXEC : 0);
-        const char *workspace = in->context->workspace ?: policy_string(in->policy, FILES_WORKSPACE);
-        const char *path = index == ATTEST_FS_WORKSPACE ? workspace : attest_fs_paths[index];
 
-        if (fs->error != 0)
-                return broken(why, "%s: %s", path, strerror(fs->error));
-        if (fs->type != TMPFS_MAGIC)
-                return broken(why, "%s is no tmpfs", path);
         if (fs->bytes == 0 || fs->bytes > (size + page - 1) / page * page)
                 return broken(why, "%s holds %llu bytes instead of %llu", path,
                                 (unsigned long long) fs->bytes, (unsigned long long) size);
@@ -102,10 +100,41 @@ static int sized_tmpfs(const VerifyInput *in, int index, uint64_t size, Buf *why
         return 0;
 }
 
+static int sized_tmpfs(const VerifyInput *in, int index, uint64_t size, Buf *why)
+{
+        const AttestFs *fs = in->attest->fs + index;
+        const char *path = index == ATTEST_FS_WORKSPACE ? workspace_path(in) : attest_fs_paths[index];
+
+        if (fs->error != 0)
+                return broken(why, "%s: %s", path, strerror(fs->error));
+        return fs->type == TMPFS_MAGIC ? sized(in, fs, path, size, why) : broken(why, "%s is no tmpfs", path);
+}
+
+/* The broker's own mount, which the shim has not seen yet. Whose it is, is settled with its descriptor in hand
+ * (run_root_take_workspace()). */
+static int verify_disk(const VerifyInput *in, Buf *why)
+{
+        const AttestFs *fs = in->disk;
+        const char *path = workspace_path(in);
+
+        if (!fs)
+                return broken(why, "%s is not on disk", path);
+        if (fs->error != 0)
+                return broken(why, "%s is something else than what was mounted there: %s", path, strerror(fs->error));
+        if (fs->type != EXT4_SUPER_MAGIC)
+                return broken(why, "%s is no ext4", path);
+        if (fs->flags & ST_RDONLY)
+                return broken(why, "%s cannot be written", path);
+        return sized(in, fs, path, policy_u64(in->policy, FILES_WORKSPACE_SIZE), why);
+}
+
 int verify_workspace(const VerifyInput *in, Buf *why)
 {
-        int r = sized_tmpfs(in, ATTEST_FS_WORKSPACE, policy_u64(in->policy, FILES_WORKSPACE_SIZE), why);
+        int r;
 
+        if (policy_u64(in->policy, FILES_WORKSPACE_STORE) == STORE_DISK)
+                return verify_disk(in, why);
+        r = sized_tmpfs(in, ATTEST_FS_WORKSPACE, policy_u64(in->policy, FILES_WORKSPACE_SIZE), why);
         return r | probe_must_work(in, PROBE_WRITE_WORKSPACE, why);
 }
 

@@ -91,7 +91,7 @@ const FilterNoOp filter_no_ops[] = {
         SETRESUID(SELF(0), SELF(1), SAME(2)),
         SETRESUID(SELF(0), SELF(1), SELF(2)),
         { "capset", {} },
-        /* All that a run may write is in memory. */
+        /* All that a run may write is in memory, or on a disk of its own that nobody reads after a crash. */
         { "sync", {} },
         { "syncfs", {} },
         /* A program to which the host's kernel pipes its core dumps gets those of processes whose limit is 0 as

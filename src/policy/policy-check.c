@@ -47,6 +47,8 @@ static const char *beyond_scope(const Policy *p, PolicyKey key)
         bool host_tree = streq(policy_string(p, FILES_ROOT), "/");
         uint64_t egress = policy_u64(p, NETWORK_EGRESS);
 
+        if (key == FILES_WORKSPACE_STORE && policy_u64(p, key) == STORE_DISK)
+                return "a scope's workspace is in memory";
         if (!policy_is_set(p, key) || policy_keys[key].by & POLICY_BY_SCOPE)
                 return NULL;
         if (key == FILES_ROOT)

@@ -50,11 +50,19 @@ static int explain_value(const Policy *p, PolicyKey key, PolicyExplanation *e)
         return 0;
 }
 
+static bool is_on_disk(const Policy *p, PolicyKey key)
+{
+        return (key == FILES_WORKSPACE || key == FILES_WORKSPACE_STORE || key == FILES_WORKSPACE_SIZE ||
+                               key == FILES_WORKSPACE_INODES) &&
+               policy_u64(p, FILES_WORKSPACE_STORE) == STORE_DISK;
+}
+
 /* One property carries several file systems; a key speaks of its own alone. NULL: all of the property. */
 static const char *mount_point(const Policy *p, PolicyKey key, size_t i)
 {
         switch (key) {
         case FILES_WORKSPACE:
+        case FILES_WORKSPACE_STORE:
         case FILES_WORKSPACE_SIZE:
         case FILES_WORKSPACE_INODES:
                 return i == 0 ? policy_string(p, FILES_WORKSPACE) : NULL;
@@ -126,14 +134,17 @@ static int add_properties(const Policy *p, PolicyKey key, const UnitProps *props
                         (key == NETWORK_ALLOW && policy_u64(p, NETWORK_EGRESS) != EGRESS_ADDRESSES))
                 return 0;
         for (size_t i = 0; i < n_unit_prop_rows; i++) {
-                int r = unit_prop_rows[i].keys & UNIT_PROP_KEY(key)
+                bool elsewhere = is_on_disk(p, key) && streq(unit_prop_rows[i].name, "TemporaryFileSystem");
+                int r = unit_prop_rows[i].keys & UNIT_PROP_KEY(key) && !elsewhere
                                         ? add_property(p, key, unit_prop_rows + i, props, l)
                                         : 0;
 
                 if (r < 0)
                         return r;
         }
-        return 0;
+        return is_on_disk(p, key) ? strv_extend(l, "file system that agentboxd makes on a disk of the host and mounts in the "
+                                                   "run's root; verified as workspace")
+                                  : 0;
 }
 
 /* What the warden holds a connection against before a byte of it leaves. */

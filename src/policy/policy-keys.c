@@ -20,6 +20,8 @@ static const char *const egress_names[] = {
         [EGRESS_FILTERED] = "filtered",
         [EGRESS_NONE] = "none",
 };
+/* What is in memory counts against Memory=, what is on disk does not. */
+static const char *const store_names[] = { [STORE_DISK] = "disk", [STORE_MEMORY] = "memory" };
 static const char *const on_denied_names[] = { [ON_DENIED_ERRNO] = "errno", [ON_DENIED_KILL] = "kill" };
 static const char *const arguments_names[] = {
         [ARGUMENTS_NONE] = "none",
@@ -99,15 +101,26 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Files", .name = "Workspace", .type = POLICY_TYPE_STRING,
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
                 .fallback = "/workspace", .max = 255, .check = policy_check_workspace, .syntax = "PATH",
-                .doc = "The writable directory in which the workload starts; in memory, gone when the run "
+                .doc = "The writable directory in which the workload starts; gone when the run "
                        "ends. A scope has one of its own beneath /run/agentbox.",
+        },
+        [FILES_WORKSPACE_STORE] = {
+                .section = "Files", .name = "WorkspaceStore", .type = POLICY_TYPE_ENUM,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
+                .fallback = "memory", .names = store_names, .n_names = ELEMENTSOF(store_names),
+                .doc = "Where the workspace is. memory: what is written there counts against Memory=. disk: a "
+                       "file system of its own on a disk of the host (beneath /var/lib/agentbox), for what is larger "
+                       "than memory; all of WorkspaceSize= is taken there before the run starts, and given back "
+                       "when it ends, however it ends. Such a run is refused where the host lacks the room (a tenth of "
+                       "that disk, at most 4G, stays free), loop devices or mke2fs. A scope's is in memory.",
         },
         [FILES_WORKSPACE_SIZE] = {
                 .section = "Files", .name = "WorkspaceSize", .type = POLICY_TYPE_SIZE,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
                 .fallback = "256M", .min = KIB(64), .max = TIB(1),
-                .doc = "Bytes that the workspace can hold. What is written there counts against Memory= "
-                       "too.",
+                .doc = "Bytes that the workspace can hold. In memory, what is written there counts against Memory= "
+                       "too. On disk, the file system's own records are among them: a quarter of a KiB for each "
+                       "of WorkspaceInodes=, and a little.",
         },
         [FILES_WORKSPACE_INODES] = {
                 .section = "Files", .name = "WorkspaceInodes", .type = POLICY_TYPE_SIZE,
@@ -335,7 +348,7 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
 /* clang-format on */
 
 static_assert(ELEMENTSOF(policy_keys) == _POLICY_KEY_MAX, "a row for each key");
-static_assert(_POLICY_KEY_MAX == 38,
+static_assert(_POLICY_KEY_MAX == 39,
                 "a key was added or dropped: look at its row, the shipped policies and the golden files");
 
 static const char *const sections[] = { "Policy", "Files", "Environment", "Network", "Limits", "Syscalls",

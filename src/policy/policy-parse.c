@@ -240,6 +240,26 @@ static void check_credentials(const Policy *p, PolicyProblems *problems)
         }
 }
 
+/* Made for good before the run starts, an inode takes its room whether it is used or not; and each part of the disk has a few.
+ * Twice what they take is the least that is of use. */
+#define DISK_SIZE_MIN (UINT64_C(16) << 20)
+#define DISK_BYTES_PER_INODE_MIN 512u
+#define DISK_BYTES_PER_INODE_MAX (UINT64_C(4) << 20)
+
+static void check_store(const Policy *p, PolicyProblems *problems)
+{
+        const PolicyValue *v = p->values + FILES_WORKSPACE_STORE;
+        uint64_t size = policy_u64(p, FILES_WORKSPACE_SIZE), inodes = policy_u64(p, FILES_WORKSPACE_INODES);
+
+        if (v->u == STORE_DISK && (size < DISK_SIZE_MIN || size / DISK_BYTES_PER_INODE_MIN < inodes))
+                policy_problem(problems, v->source.file, v->source.line, 1,
+                                "WorkspaceStore=disk needs a WorkspaceSize= of 16M or more, and of half a KiB for each of "
+                                "WorkspaceInodes=");
+        else if (v->u == STORE_DISK && size / DISK_BYTES_PER_INODE_MAX > inodes)
+                policy_problem(problems, v->source.file, v->source.line, 1,
+                                "WorkspaceStore=disk needs one of WorkspaceInodes= for each 4M of WorkspaceSize=");
+}
+
 static void check_variables(const Policy *p, PolicyProblems *problems)
 {
         const PolicyValue *set = p->values + ENVIRONMENT_SET, *pass = p->values + ENVIRONMENT_PASS;
@@ -261,5 +281,6 @@ void policy_check_consistent(const Policy *p, PolicyProblems *problems)
         check_counted(p, problems);
         check_paths(p, problems);
         check_credentials(p, problems);
+        check_store(p, problems);
         check_variables(p, problems);
 }

@@ -21,6 +21,7 @@ typedef enum PolicyKey {
         FILES_EXPOSE,
         FILES_CREDENTIAL,
         FILES_WORKSPACE,
+        FILES_WORKSPACE_STORE,
         FILES_WORKSPACE_SIZE,
         FILES_WORKSPACE_INODES,
         FILES_TMP_SIZE,
@@ -99,6 +100,7 @@ typedef struct Policy {
 
 enum { EGRESS_OPEN, EGRESS_ADDRESSES, EGRESS_FILTERED, EGRESS_NONE };
 enum { BOUNDARY_KERNEL };
+enum { STORE_DISK, STORE_MEMORY };
 enum { ON_DENIED_ERRNO, ON_DENIED_KILL };
 /* A caller may make the audit record more, never less. */
 enum { ARGUMENTS_NONE, ARGUMENTS_FIRST, ARGUMENTS_ALL };

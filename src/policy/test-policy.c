@@ -198,6 +198,10 @@ static void test_refused_forms(void **state)
                 { "[Files]\nExpose=/proc/1/root\n", "/proc" },
                 { "[Files]\nExpose=/dev/mem\n", "/dev" },
                 { "[Files]\nExpose=/workspace/x\n", "lie in one another" },
+                { "[Files]\nWorkspaceStore=disk\nWorkspaceSize=8M\nWorkspaceInodes=1K\n", "16M or more" },
+                { "[Files]\nWorkspaceStore=disk\nWorkspaceInodes=1M\n", "half a KiB for each" },
+                { "[Files]\nWorkspaceStore=disk\nWorkspaceSize=1T\n", "for each 4M" },
+                { "[Files]\nWorkspaceStore=tape\n", "disk" },
                 { "[Files]\nWorkspace=/\n", "root itself" },
                 { "[Files]\nWorkspace=/usr/x\n", "/usr is taken" },
                 { "[Files]\nWorkspace=/tmp\n", "/tmp is taken" },
@@ -364,12 +368,36 @@ static void test_explain_network(void **state)
         }
 }
 
+/* What is mounted by the broker is no property of the unit. */
+static void test_explain_disk(void **state)
+{
+        static const PolicyKey keys[] = { FILES_WORKSPACE, FILES_WORKSPACE_STORE, FILES_WORKSPACE_SIZE, FILES_WORKSPACE_INODES };
+        _cleanup_policy_ Policy *disk = parsed("[Files]\nWorkspaceStore=disk\n"), *memory = parsed("");
+        const Policy *const both[] = { disk, memory };
+
+        for (size_t i = 0; i < ELEMENTSOF(both) * ELEMENTSOF(keys); i++) {
+                const Policy *p = both[i % 2];
+                _cleanup_(unit_props_done) UnitProps props = {};
+                _cleanup_explanation_ PolicyExplanation x = {};
+                _cleanup_free_ char *got = NULL;
+
+                assert_int_equal(policy_explain_props(p, &props, NULL), 0);
+                assert_int_equal(policy_explain_key(p, keys[i / 2], &props, &x), 0);
+                got = strv_join(x.enforced, "\n");
+                assert_int_equal(strstr(got, "TemporaryFileSystem=/workspace:mode") != NULL, p == memory);
+                assert_int_equal(strstr(got, "agentboxd makes on a disk") != NULL, p == disk);
+                assert_non_null(strstr(got, "verified as workspace"));
+        }
+}
+
 static void test_scope(void **state)
 {
         _cleanup_policy_ Policy *service = parsed(""),
                                 *scope = parsed("[Files]\nRoot=/\n[Network]\nEgress=addresses\n"),
-                                *both = parsed("[Files]\nRoot=/\nTmpSize=1M\n[Network]\nEgress=open\n");
-        _cleanup_error_ Error *e = NULL, *e2 = NULL;
+                                *both = parsed("[Files]\nRoot=/\nTmpSize=1M\n[Network]\nEgress=open\n"),
+                                *memory = parsed("[Files]\nRoot=/\nWorkspaceStore=memory\n[Network]\nEgress=open\n"),
+                                *disk = parsed("[Files]\nRoot=/\nWorkspaceStore=disk\n[Network]\nEgress=open\n");
+        _cleanup_error_ Error *e = NULL, *e2 = NULL, *e3 = NULL;
 
         assert_int_equal(policy_check_enforceable(service, true, &e), -EOPNOTSUPP);
         assert_non_null(strstr(e->message, "Files.Root=host-usr"));
@@ -381,6 +409,9 @@ static void test_scope(void **state)
         assert_int_equal(policy_check_enforceable(both, true, &e2), -EOPNOTSUPP);
         assert_non_null(strstr(e2->message, "Files.TmpSize=1M"));
         assert_null(strchr(e2->message, '\n'));
+        assert_int_equal(policy_check_enforceable(memory, true, NULL), 0);
+        assert_int_equal(policy_check_enforceable(disk, true, &e3), -EOPNOTSUPP);
+        assert_string_equal(e3->message, "Files.WorkspaceStore=disk: a scope's workspace is in memory");
 }
 
 static void test_ip_allow_list(void **state)
@@ -477,6 +508,7 @@ int main(void)
                 cmocka_unit_test(test_print_parse_print),
                 cmocka_unit_test(test_enforceable),
                 cmocka_unit_test(test_explain_network),
+                cmocka_unit_test(test_explain_disk),
                 cmocka_unit_test(test_scope),
                 cmocka_unit_test(test_ip_allow_list),
                 cmocka_unit_test(test_env),

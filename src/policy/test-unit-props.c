@@ -206,6 +206,23 @@ static void test_files(void **state)
         assert_null(unit_props_find(&none, "LoadCredential"));
 }
 
+/* A workspace on disk is the broker's to mount; all else stays in memory. */
+static void test_disk(void **state)
+{
+        static const char *const settings[] = { "Files.WorkspaceStore=disk", NULL };
+        _cleanup_(unit_props_done) UnitProps p = {}, memory = {};
+        char *const *l, *const *all;
+
+        make(&context, settings, &p);
+        make(&context, NULL, &memory);
+        l = find(&p, "TemporaryFileSystem")->l;
+        all = find(&memory, "TemporaryFileSystem")->l;
+        assert_string_equal(all[0], "/workspace");
+        assert_int_equal(strv_length(l), strv_length(all) - 2);
+        for (size_t i = 0; l[i]; i++)
+                assert_string_equal(l[i], all[i + 2]);
+}
+
 /* Where the root is another system's tree, the shim is not in it. */
 static void test_other_root(void **state)
 {
@@ -285,6 +302,7 @@ int main(void)
                 cmocka_unit_test(test_network_namespace_is_needed),
                 cmocka_unit_test(test_strict),
                 cmocka_unit_test(test_files),
+                cmocka_unit_test(test_disk),
                 cmocka_unit_test(test_other_root),
                 cmocka_unit_test(test_scope),
                 cmocka_unit_test(test_quoting),

@@ -211,7 +211,8 @@ static int fill_tmpfs(const Policy *p, const UnitContext *c, UnitProp *q, Error 
                 "mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro" };
         int r;
 
-        for (size_t i = 0; i < ELEMENTSOF(writable); i++) {
+        /* One on disk the broker mounts itself; until it has, nothing can be written there. */
+        for (size_t i = policy_u64(p, FILES_WORKSPACE_STORE) == STORE_DISK; i < ELEMENTSOF(writable); i++) {
                 r = tmpfs_add(q, writable[i].path, writable[i].mode, writable[i].size, inodes, exec, reterr);
                 if (r < 0)
                         return r;
@@ -446,7 +447,7 @@ const UnitPropRow unit_prop_rows[] = {
         ROW("BindReadOnlyPaths", BINDS, SERVICE, "mounts", .keys = K(FILES_ROOT) | K(FILES_EXPOSE),
             .fill = fill_binds),
         ROW("TemporaryFileSystem", PAIRS, SERVICE, "workspace",
-            .keys = K(FILES_WORKSPACE) | K(FILES_WORKSPACE_SIZE) | K(FILES_WORKSPACE_INODES) |
+            .keys = K(FILES_WORKSPACE) | K(FILES_WORKSPACE_STORE) | K(FILES_WORKSPACE_SIZE) | K(FILES_WORKSPACE_INODES) |
                     K(FILES_TMP_SIZE) | K(FILES_SHM_SIZE) | K(SYSCALLS_PROFILE),
             .fill = fill_tmpfs),
         ROW("LoadCredential", PAIRS, SERVICE, "credentials", .keys = K(FILES_CREDENTIAL), .fill = fill_credentials),
