@@ -18,7 +18,7 @@
 /* Everything the broker knows: its connections, the host, the runs that live and the last ones that ended.
  */
 
-#define RUNS_MAX 256u
+#define RUNS_MAX 1000u
 #define RUNS_PER_UID_MAX 64u
 #define RECENT_MAX 128u
 #define STARTS_MAX 16u /* of those, at once in RUN_STARTING; the others wait */
