@@ -349,11 +349,33 @@ static void test_routes(void **state)
                 EgressAddress a;
 
                 assert_true(address_parse(cases[i].address, &a));
-                reason = router_check(&r, &a);
+                reason = router_check(&r, &a, i + 1);
                 /* Multicast and broadcast have no route where no interface is up. */
                 assert_true(reason == cases[i].reason ||
                                 (cases[i].reason == EGRESS_ADDR_BLOCKED && reason == EGRESS_CONNECT_FAILED));
         }
+        close(r.fd);
+}
+
+/* The kernel is asked once a turn and address; an answer is never another turn's or another address's. */
+static void test_router_asks(void **state)
+{
+        EgressAddress a, b;
+        Router r;
+        uint32_t n;
+
+        assert_true(address_parse("127.0.0.1", &a) && address_parse("127.0.0.2", &b));
+        assert_int_equal(router_open(&r), 0);
+        assert_int_equal(router_check(&r, &a, 5), EGRESS_HOST_LOCAL);
+        n = r.sequence;
+        r.answer = EGRESS_OK; /* so that it shows where an answer comes from */
+        assert_int_equal(router_check(&r, &a, 5), EGRESS_OK);
+        assert_int_equal(r.sequence, n);
+        assert_int_equal(router_check(&r, &b, 5), EGRESS_HOST_LOCAL);
+        assert_int_equal(router_check(&r, &a, 5), EGRESS_HOST_LOCAL);
+        r.answer = EGRESS_OK;
+        assert_int_equal(router_check(&r, &a, 6), EGRESS_HOST_LOCAL);
+        assert_int_equal(r.sequence, n + 3);
         close(r.fd);
 }
 
@@ -575,6 +597,7 @@ int main(void)
                 cmocka_unit_test(test_who_has_room),
                 cmocka_unit_test(test_addresses),
                 cmocka_unit_test(test_routes),
+                cmocka_unit_test(test_router_asks),
                 cmocka_unit_test(test_records_one_by_one),
                 cmocka_unit_test(test_records_many),
                 cmocka_unit_test(test_records_merged),

@@ -33,9 +33,9 @@ static EgressReason check_route(Warden *w, const EgressAddress *a)
         size_t n = address_carried(a, &w->spec, inner);
 
         for (size_t i = 0; i < n; i++)
-                if (router_check(&w->router, inner + i) == EGRESS_HOST_LOCAL)
+                if (router_check(&w->router, inner + i, w->now) == EGRESS_HOST_LOCAL)
                         return EGRESS_HOST_LOCAL;
-        return router_check(&w->router, a);
+        return router_check(&w->router, a, w->now);
 }
 
 static EgressReason judge(Warden *w, const Conn *c, const EgressAddress *a)
@@ -213,7 +213,8 @@ void dial_run(Warden *w, Conn *c)
                 proxy_read(w, c);
                 return;
         }
-        if (getsockopt(c->upstream.fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0)
+        /* Where it did not work out, or the peer is gone again, an event has said so too. */
+        if (c->upstream.hung_up && getsockopt(c->upstream.fd, SOL_SOCKET, SO_ERROR, &error, &n) < 0)
                 error = errno;
         if (error != 0)
                 dial_again(w, c, reason_of_errno(error));

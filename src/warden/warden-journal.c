@@ -82,25 +82,32 @@ void attempt_destination(const Attempt *a, char ret[static ATTEMPT_DESTINATION_M
 
 /* ---- fields */
 
+static void text(Buf *b, const char *s)
+{
+        buf_append(b, s, strlen(s));
+}
+
 /* NAME=value, or where a line break is in the value: NAME, its length in eight bytes, the value. */
 static void field(Buf *b, const char *name, const char *value)
 {
         if (!value || !*value)
                 return;
+        text(b, name);
         if (strchr(value, '\n')) {
-                size_t n = strlen(value);
-
-                buf_printf(b, "%s\n", name);
-                buf_u64(b, n);
-                buf_append(b, value, n);
+                text(b, "\n");
+                buf_u64(b, strlen(value));
         } else
-                buf_printf(b, "%s=%s", name, value);
-        buf_append(b, "\n", 1);
+                text(b, "=");
+        text(b, value);
+        text(b, "\n");
 }
 
 static void field_u64(Buf *b, const char *name, uint64_t value)
 {
-        buf_printf(b, "%s=%" PRIu64 "\n", name, value);
+        char digits[sizeof("18446744073709551615")];
+
+        snprintf(digits, sizeof(digits), "%" PRIu64, value);
+        field(b, name, digits);
 }
 
 static void comm_text(const Who *who, char ret[static 64])

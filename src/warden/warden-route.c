@@ -50,7 +50,7 @@ static int receive(int fd, uint32_t sequence, unsigned char *ret_type)
         }
 }
 
-EgressReason router_check(Router *r, const EgressAddress *a)
+static EgressReason ask(Router *r, const EgressAddress *a)
 {
         size_t size = address_size(a);
         RouteRequest q = {
@@ -82,4 +82,14 @@ EgressReason router_check(Router *r, const EgressAddress *a)
         default:
                 return EGRESS_CONNECT_FAILED;
         }
+}
+
+EgressReason router_check(Router *r, const EgressAddress *a, uint64_t now)
+{
+        if (r->asked_at != now || r->asked.family != a->family || memcmp(r->asked.bytes, a->bytes, address_size(a)) != 0) {
+                r->answer = ask(r, a);
+                r->asked = *a;
+                r->asked_at = now;
+        }
+        return r->answer;
 }
