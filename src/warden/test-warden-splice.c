@@ -243,18 +243,16 @@ static void test_broken(void **state)
 
         assert_int_equal(setsockopt(r->b.far, SOL_SOCKET, SO_LINGER, &now, sizeof(now)), 0);
         closep(&r->b.far);
-        say(r, 1000);
-        m = move(r, 1000);
-        assert_int_equal(m.taken, 1000);
+        say(r, 10001);
+        m = move(r, 10001);
+        assert_int_equal(m.taken, 10001);
         assert_int_equal(m.given, 0);
         assert_true(m.error == -ECONNRESET || m.error == -EPIPE);
-        check(r, r->rest, 1000);
         /* The reset has been told; from now on it is just closed, which would be a signal. */
         say(r, 1000);
         m = move(r, 1000);
         assert_int_equal(m.error, -EPIPE);
         assert_int_equal(m.given, 0);
-        check(r, r->rest, m.taken);
 
         link_close(&r->b);
         link_open(&r->b);

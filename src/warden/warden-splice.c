@@ -52,10 +52,13 @@ static ssize_t move(int from, int to, size_t n)
         return k < 0 ? -errno : k;
 }
 
+/* Into rest, or (NULL) nowhere. */
 static int take_back(Splicer *s, uint8_t *rest, size_t n)
 {
+        uint8_t nowhere[4096];
+
         for (size_t at = 0; at < n;) {
-                ssize_t k = read(s->fds[0], rest + at, n - at);
+                ssize_t k = read(s->fds[0], rest ? rest + at : nowhere, rest ? n - at : MIN2(n - at, sizeof(nowhere)));
 
                 if (k < 0 && errno == EINTR)
                         continue;
@@ -83,7 +86,7 @@ int splicer_move(Splicer *s, int from, int to, size_t n, uint8_t *rest, Spliced 
                 else
                         m.error = k < 0 ? (int) k : -EIO;
         }
-        r = take_back(s, rest, m.taken - m.given);
+        r = take_back(s, m.error == -EAGAIN ? rest : NULL, m.taken - m.given);
         if (r < 0)
                 return r;
         *ret = m;

@@ -27,8 +27,9 @@ static inline bool splicer_is_open(const Splicer *s)
 
 typedef struct Spliced {
         size_t taken; /* out of the first socket */
-        size_t given; /* to the second; what was taken and not given is in rest */
-        int error;    /* why that is less: negative errno, -EAGAIN where it takes no more at the moment; 0: it is not less */
+        size_t given; /* to the second */
+        int error;    /* why that is less: -EAGAIN: it takes no more at the moment, and what was taken and not given is in
+                         rest; any other negative errno: it is broken, and that is gone; 0: it is not less */
 } Spliced;
 /* How many bytes are worth a try: as many as a socket has room for, within these bounds. So what is left over is rarely more
  * than SPLICE_MIN: where the kernel has become short of memory. */
