@@ -15,6 +15,7 @@
 #include "base/io.h"
 #include "broker/warden-plan.h"
 #include "broker/warden-unit.h"
+#include "policy/policy-keys.h"
 #include "warden/address-gate.h"
 
 static WardenPlan plan_of(const char *const *rules, const char *config, const char *resolv_conf)
@@ -361,12 +362,16 @@ static void test_props(void **state)
         assert_null(unit_props_find(&old, "IPAddressAllow"));
         assert_int_equal(unit_props_find(&old, "LimitNOFILE")->u, 2 * WARDEN_CONNECTIONS_DEFAULT + 64);
         assert_string_equal(unit_props_find(&old, "BindReadOnlyPaths")->l[1], "/b");
+        assert_int_equal(unit_props_find(&old, "MemoryMax")->u, UINT64_C(256) << 20);
         w.systemd_version = 257;
-        p.connections = 1000000;
+        /* The most that a policy may have is had: two sockets each, and the warden's own (agentbox-warden.c: OTHER_FDS). */
+        p.connections = (uint32_t) policy_keys[NETWORK_CONNECTIONS].max;
         assert_int_equal(warden_props(&w, &new), 0);
         assert_non_null(unit_props_find(&new, "MemoryZSwapMax"));
         assert_non_null(unit_props_find(&new, "BindLogSockets"));
-        assert_int_equal(unit_props_find(&new, "LimitNOFILE")->u, 16384);
+        assert_true(unit_props_find(&new, "LimitNOFILE")->u >= 2 * policy_keys[NETWORK_CONNECTIONS].max + 48);
+        assert_int_equal(unit_props_find(&new, "LimitNOFILESoft")->u, unit_props_find(&new, "LimitNOFILE")->u);
+        assert_int_equal(unit_props_find(&new, "MemoryMax")->u, UINT64_C(704) << 20);
 }
 
 static void test_props_are_once(void **state)

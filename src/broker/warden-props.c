@@ -6,15 +6,15 @@
 
 /* What holds for every warden: it is on the host's network, so everything else is taken from it. */
 
-#define MEMORY_MAX                                                                                       \
-        (UINT64_C(256) << 20) /* buffers of Connections= and the resolver; a flood ends the run, not the \
-                                 host */
+/* The warden, its buffers (HELD_TOTAL_MAX of them), the resolver; and for each connection what the kernel keeps of its two
+ * sockets. A flood ends the run, not the host. */
+#define MEMORY_BASE (UINT64_C(192) << 20)
+#define MEMORY_CONNECTION (UINT64_C(64) << 10)
 #define TASKS_MAX 16u
 /* Longer than a start may take (broker-run.c): it cannot answer before it is told what to do, and then asks for less
  * (EGRESS_WATCHDOG_USEC). */
 #define WATCHDOG_USEC UINT64_C(90000000)
 #define TIMEOUT_STOP_USEC UINT64_C(3000000) /* to put on record what it has counted */
-#define OPEN_FILES_MAX UINT64_C(16384)
 #define OPEN_FILES_EXTRA 64u
 #define FILE_SIZE_MAX \
         4096u      /* its tally is the one file that it can write, and must not grow: /run is the host's */
@@ -108,7 +108,13 @@ static int fill_allow(const WardenUnit *w, UnitProp *q)
 /* Each connection has a socket on either side. */
 static int fill_open_files(const WardenUnit *w, UnitProp *q)
 {
-        q->u = MIN2(2 * (uint64_t) w->plan->connections + OPEN_FILES_EXTRA, OPEN_FILES_MAX);
+        q->u = 2 * (uint64_t) w->plan->connections + OPEN_FILES_EXTRA;
+        return 1;
+}
+
+static int fill_memory(const WardenUnit *w, UnitProp *q)
+{
+        q->u = MEMORY_BASE + w->plan->connections * MEMORY_CONNECTION;
         return 1;
 }
 
@@ -156,7 +162,7 @@ const WardenPropRow warden_prop_rows[] = {
         SETTING("LogRateLimitBurst", U32, "the journal's own rule", .u = 0),
 
         /* The cgroup. */
-        ROW("MemoryMax", U64, "warden-limits", .u = MEMORY_MAX),
+        ROW("MemoryMax", U64, "warden-limits", .fill = fill_memory),
         ROW("MemorySwapMax", U64, "warden-limits", .u = 0),
         ROW("MemoryZSwapMax", U64, "warden-limits", .since = 253, .u = 0),
         SETTING("MemoryPressureWatch", STRING, "else a file of the cgroup is shown in the root", .since = 254, .s = "no"),

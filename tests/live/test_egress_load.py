@@ -130,6 +130,36 @@ say(sum(talk("192.0.2.77", 5432, b"ECHO\\nx", end=True) == ["x", "EOF"] for i in
     assert denied(run_id) == {} and sum(world.allowed(run_id).values()) == 2000, (denied(run_id), sum(world.allowed(run_id).values()))
 
 
+@within(180)
+@heavy
+def test_as_many_connections_as_a_policy_may_have():
+    """Connections= at its maximum is had, with what that takes of the warden's descriptors and memory; one more is one too many."""
+    ports = (5501, 5502, 5503)  # the kernel makes so many connections to one that nobody accepts
+    policy("egress", *(f"tcp {RULE4}:{p}" for p in ports),
+           more="Connections=8192\n" + MANY.replace("OpenFiles=8192", "OpenFiles=16384") + "[Audit]\nAllowedEgress=no\n")
+    world.up()
+    listeners = [world.listening(RULE4, p) for p in ports]
+    got, run_id = attempt("""
+def stands(s):
+    try:
+        s.recv(1)
+    except BlockingIOError:
+        return True
+    except ConnectionResetError:
+        pass
+    return False
+s = [opened("192.0.2.77", 5501 + i % 3) for i in range(8192 + 5)]
+for c in s: c.setblocking(False)
+end = time.monotonic() + 30
+while any(map(stands, s[8192:])) and time.monotonic() < end: time.sleep(0.2)
+say(sum(map(stands, s[:8192]))); say(sum(map(stands, s[8192:])))
+""", flows=[f"tcp {RULE4} {p}" for p in ports])
+    for l in listeners:
+        l.close()
+    assert got == [8192, 0], got
+    assert {r for _, _, r in exact(run_id, 5)} == {"limit"}
+
+
 def test_connections_over_the_limit():
     policy(more="Connections=8\n")
     world.up()
