@@ -123,6 +123,37 @@ static void test_half_close(void **state)
         box_done(&b);
 }
 
+/* ---- something urgent: it is not passed on, what stands behind it is, though all of it came before any was read */
+
+static int send_urgent(const void *argument)
+{
+        const pid_t warden = *(const pid_t *) argument;
+        char back[16] = "";
+        int fd = connect_name(NAME_WORLD, PORT_ECHO);
+
+        CHECK(fd >= 0 && send(fd, "x", 1, 0) == 1 && read_all(fd, back, 1) == 1);
+        CHECK(kill(warden, SIGSTOP) == 0);
+        CHECK(send(fd, "before", 6, 0) == 6 && send(fd, "!", 1, MSG_OOB) == 1 && send(fd, "behind", 6, 0) == 6);
+        poll(NULL, 0, 100);
+        CHECK(kill(warden, SIGCONT) == 0);
+        CHECK(read_all(fd, back, 12) == 12 && memcmp(back, "beforebehind", 12) == 0);
+        close(fd);
+        return 0;
+}
+
+static void test_urgent(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = all_rules });
+        run_inside(f, send_urgent, &b.pid);
+        box_expect(&b, "egress-closed", 1);
+        assert_field(box_record(&b, "egress-closed", 0), "AGENTBOX_BYTES_SENT", "13");
+        assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+}
+
 /* ---- resets, both ways */
 
 static int reset_by_server(const void *argument)
@@ -429,6 +460,7 @@ int main(int argc, char *argv[])
         const struct CMUnitTest tests[] = {
                 WORLD_TEST(test_much),
                 WORLD_TEST(test_half_close),
+                WORLD_TEST(test_urgent),
                 WORLD_TEST(test_reset),
                 WORLD_TEST(test_zero_window),
                 WORLD_TEST(test_slow),

@@ -32,7 +32,7 @@ static void list_append(ConnList *l, Conn *c)
 
 int end_watch(Warden *w, End *e, int fd)
 {
-        int r = warden_watch(w, fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, &e->source);
+        int r = warden_watch(w, fd, EPOLLIN | EPOLLPRI | EPOLLOUT | EPOLLRDHUP | EPOLLET, &e->source);
 
         if (r >= 0)
                 e->fd = fd;
@@ -43,6 +43,8 @@ void end_note(End *e, uint32_t events)
 {
         if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
                 e->hung_up = true;
+        if (events & EPOLLPRI)
+                e->urgent = true;
         if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
                 e->readable = true;
         if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))

@@ -100,7 +100,7 @@ static int dial(Warden *w, Conn *c, const EgressAddress *a)
         (void) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
         if (connect(fd, (struct sockaddr *) &sa, address_to_sockaddr(a, port, &sa)) < 0 && errno != EINPROGRESS)
                 return -errno;
-        c->upstream.readable = c->upstream.writable = c->upstream.hung_up = false;
+        c->upstream = (End){ .source = c->upstream.source, .fd = -1 };
         r = end_watch(w, &c->upstream, fd);
         if (r < 0)
                 return r;

@@ -176,8 +176,8 @@ static Pump move_chunk(Direction *d)
         }
         d->flow->many = (size_t) k >= MANY;
         n = before + (size_t) k;
-        /* A short read means that there was no more; but for the end, which is read separately. */
-        if (n < SCRATCH_SIZE && !d->from->hung_up)
+        /* A short read means that there was no more; but for the end, which is read separately, and what is urgent. */
+        if (n < SCRATCH_SIZE && !d->from->hung_up && !d->from->urgent)
                 d->from->readable = false;
         n_good = judge(d, scratch, n);
         if (n_good > 0 && d->left > 0) {

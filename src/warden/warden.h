@@ -57,6 +57,7 @@ typedef struct End {
         int fd; /* -1: not there */
         bool readable, writable;
         bool hung_up; /* the peer has sent its last: read until it is seen */
+        bool urgent;  /* or something urgent, at which a read ends: read on behind it */
         bool eof;     /* seen */
         bool shut;    /* nothing is sent to it any more */
 } End;
