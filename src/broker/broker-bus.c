@@ -365,6 +365,22 @@ static int broker_method_doctor(sd_bus_message *m, void *userdata, sd_bus_error 
         return answer_or_ask(userdata, m, AGENTBOX_ACTION_INSPECT_ALL, answer_doctor, ret_error);
 }
 
+/* The same for everybody. */
+static int broker_method_list_promises(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        int r = sd_bus_message_new_method_return(m, &reply);
+
+        if (r >= 0)
+                r = sd_bus_message_open_container(reply, 'a', "(ssss)");
+        for (size_t i = 0; r >= 0 && i < n_verify_rows; i++)
+                r = sd_bus_message_append(reply, "(ssss)", verify_rows[i].name, verify_rows[i].promise,
+                                verify_rows[i].advice ?: "", verify_row_trial(verify_rows + i));
+        if (r >= 0)
+                r = sd_bus_message_close_container(reply);
+        return r < 0 ? r : sd_bus_send(NULL, reply, NULL);
+}
+
 #define METHOD(name, in, in_names, out, out_names, handler) \
         SD_BUS_METHOD_WITH_NAMES(name, in, in_names, out, out_names, handler, SD_BUS_VTABLE_UNPRIVILEGED)
 #define P SD_BUS_PARAM
@@ -385,6 +401,7 @@ static const sd_bus_vtable manager_vtable[] = {
                         broker_method_report_exit),
         METHOD("ReportCopy", AGENTBOX_REPORT_COPY_SIGNATURE, P(run) P(files) P(bytes) P(reason), "", ,
                         broker_method_report_copy),
+        METHOD("ListPromises", "", , AGENTBOX_PROMISES_RESULT, P(promises), broker_method_list_promises),
         METHOD("Doctor", "", , AGENTBOX_DOCTOR_RESULT, P(checks), broker_method_doctor),
         SD_BUS_SIGNAL_WITH_NAMES("RunEnded", AGENTBOX_RUN_ENDED_SIGNATURE, P(run) P(result), 0),
         SD_BUS_VTABLE_END,

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 
 #include "base/io.h"
 #include "broker/broker-adopt.h"
@@ -19,6 +20,8 @@
 #include "policy/allow-rule.h"
 
 #define SYSTEMD_MIN 252u
+#define KERNEL_MAJOR_MIN 5u
+#define KERNEL_MINOR_MIN 15u
 #define DISK_TRIAL_SIZE (UINT64_C(16) << 20)
 #define DISK_TRIAL_INODES 64u
 #define DISK_TRIES 50u
@@ -59,6 +62,20 @@ static void check_systemd(Manager *m, Finding *f)
                 found(f, FAILED, "agentbox needs systemd 252 or later", "systemd %s", version);
         else
                 found(f, OK, "", "systemd %s", version);
+}
+
+static void check_kernel(Manager *m, Finding *f)
+{
+        struct utsname u;
+        unsigned major, minor;
+
+        if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
+                found(f, WARNING, "", "the kernel does not tell its version");
+        else if (major < KERNEL_MAJOR_MIN || (major == KERNEL_MAJOR_MIN && minor < KERNEL_MINOR_MIN))
+                found(f, WARNING, "what such a kernel lacks, the runs below tell", "Linux %s: agentbox is tried with %u.%u and later",
+                                u.release, KERNEL_MAJOR_MIN, KERNEL_MINOR_MIN);
+        else
+                found(f, OK, "", "Linux %s", u.release);
 }
 
 /* A record that is no record of a run, written and looked for. */
@@ -330,6 +347,7 @@ static const struct {
         const char *name;
         void (*check)(Manager *m, Finding *f);
 } checks[] = {
+        { "kernel", check_kernel },
         { "systemd", check_systemd },
         { "journal", check_journal },
         { "polkit", check_polkit },

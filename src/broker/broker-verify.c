@@ -74,6 +74,21 @@ static bool has_oom_group(const VerifyInput *in)
         return !in->host->cgroup_root_memory;
 }
 
+/* What to look for where a promise is not kept; NULL: nothing is known but what the check says. */
+#define ADVICE_CONTROLLERS                                                                                      \
+        "boot with the memory, pids and cpu controllers; a container must get them delegated, and a hierarchy " \
+        "that obeys"
+#define ADVICE_BPF                                                                                              \
+        "the kernel needs CONFIG_CGROUP_BPF, and a container must let bpf() through; a systemd built without " \
+        "BPF takes the setting and does nothing"
+#define ADVICE_DROP_INS                                                                                 \
+        "look for drop-ins of this host that touch every service: /etc/systemd/system/service.d, "      \
+        "/etc/systemd/system/agentbox-.service.d, /etc/systemd/system.conf"
+#define ADVICE_NAMESPACES                                                                                       \
+        "PID 1 must be able to make namespaces and mounts: not so in a container without CAP_SYS_ADMIN; look " \
+        "for drop-ins, too (systemctl cat agentbox-.service)"
+#define ADVICE_SECCOMP "the kernel needs CONFIG_SECCOMP_FILTER, and systemd must be built with it (systemctl --version)"
+
 #define ROW(n, check_function, text, ...)                                        \
         {                                                                        \
                 .name = n, .promise = text, .check = check_function, __VA_ARGS__ \
@@ -86,29 +101,42 @@ const VerifyRow verify_rows[] = {
         ROW("capabilities", verify_capabilities, "it has no capability in any of the five sets",
                         .scope = true),
         ROW("no-new-privileges", verify_no_new_privileges, "no program that it starts can gain any",
-                        .scope = true),
+                        .scope = true,
+                        .advice = ADVICE_SECCOMP),
         ROW("securebits", verify_securebits, "being root would give it nothing"),
-        ROW("seccomp", verify_seccomp, "PID 1's system-call filters are loaded"),
-        ROW("escalation", verify_escalation, "new user namespaces, mounts and uid 0 are refused"),
+        ROW("seccomp", verify_seccomp, "PID 1's system-call filters are loaded",
+                        .advice = ADVICE_SECCOMP),
+        ROW("escalation", verify_escalation, "new user namespaces, mounts and uid 0 are refused",
+                        .advice = ADVICE_SECCOMP),
         ROW("write-execute", verify_write_execute, "written memory cannot become executable",
-                        .applies = profile_is_strict),
+                        .applies = profile_is_strict,
+                        .advice = ADVICE_SECCOMP),
         ROW("keyring", verify_keyring, "it has no keyring but an empty one of its own"),
         ROW("resource-limits", verify_resource_limits,
-                        "descriptors, file sizes, cores and the like are limited"),
-        ROW("umask", verify_umask, "files are made with the expected mask"),
-        ROW("oom-score", verify_oom_score, "a host short of memory kills it before a service"),
+                        "descriptors, file sizes, cores and the like are limited",
+                        .advice = ADVICE_DROP_INS),
+        ROW("umask", verify_umask, "files are made with the expected mask",
+                        .advice = ADVICE_DROP_INS),
+        ROW("oom-score", verify_oom_score, "a host short of memory kills it before a service",
+                        .advice = ADVICE_DROP_INS),
         ROW("environment", verify_environment, "nothing in the environment steers the last trusted program",
-                        .scope = true),
+                        .scope = true,
+                        .advice = ADVICE_DROP_INS),
         ROW("descriptors", verify_descriptors, "no descriptor of the host is open in it", .scope = true),
-        ROW("namespaces", verify_namespaces, "mounts, users, IPC objects and host name are its own"),
+        ROW("namespaces", verify_namespaces, "mounts, users, IPC objects and host name are its own",
+                        .advice = ADVICE_NAMESPACES),
         ROW("network", verify_network, "its network is its own and leads nowhere but to the warden",
-                        .applies = egress_is_private),
+                        .applies = egress_is_private,
+                        .advice = ADVICE_NAMESPACES),
         ROW("address-filter", verify_address_filter, "packets go to the allowed addresses alone",
-                        .applies = egress_is_shared, .scope = true),
+                        .applies = egress_is_shared, .scope = true,
+                        .advice = ADVICE_BPF),
         ROW("loopback-filter", verify_loopback_filter, "no packet of it passes any interface but loopback",
-                        .applies = egress_is_filtered),
+                        .applies = egress_is_filtered,
+                        .advice = ADVICE_BPF),
         ROW("wall", verify_wall, "what it sends leads to its warden, and nowhere else",
-                        .applies = egress_is_filtered),
+                        .applies = egress_is_filtered,
+                        .advice = ADVICE_BPF),
         ROW("warden", verify_warden, "its warden has no right that a connection does not need",
                         .applies = egress_is_filtered),
         ROW("warden-limits", verify_warden_limits, "the kernel limits its warden, too",
@@ -117,44 +145,84 @@ const VerifyRow verify_rows[] = {
                         "the kernel refuses this host and metadata services to its warden, too",
                         .applies = egress_is_filtered),
         ROW("warden-settings", verify_warden_settings, "no drop-in of the host loosens its warden",
-                        .applies = egress_is_filtered),
+                        .applies = egress_is_filtered,
+                        .advice = ADVICE_DROP_INS),
         ROW("egress-record", verify_egress_record, "what it tries to reach is put on record",
                         .applies = egress_is_filtered),
-        ROW("mounts", verify_mounts, "nothing is mounted but what the policy names"),
-        ROW("exposed", verify_exposed, "what it sees of the host's files is what the policy names"),
+        ROW("mounts", verify_mounts, "nothing is mounted but what the policy names",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("exposed", verify_exposed, "what it sees of the host's files is what the policy names",
+                        .advice = ADVICE_NAMESPACES),
         ROW("credentials", verify_credentials,
                         "the credentials that the policy names are there, for it alone",
                         .applies = has_credentials),
-        ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written"),
-        ROW("workspace", verify_workspace, "the workspace has its size and is writable", .scope = true),
-        ROW("tmp", verify_tmp, "/tmp and /var/tmp are its own and have their size"),
-        ROW("shared-memory", verify_shared_memory, "/dev/shm is its own and has its size"),
-        ROW("devices", verify_devices, "no kernel log, no terminals of the host"),
-        ROW("proc", verify_proc, "no other process is visible in /proc"),
-        ROW("sys", verify_sys, "/sys is out of reach"),
-        ROW("host-services", verify_host_services, "no socket of the host's services is visible"),
-        ROW("cgroup", verify_cgroup, "its processes are in the unit's cgroup", .scope = true),
-        ROW("memory-limit", verify_memory_limit, "the kernel limits its memory", .scope = true),
-        ROW("swap-limit", verify_swap_limit, "it cannot use swap", .scope = true),
-        ROW("tasks-limit", verify_tasks_limit, "the kernel limits its processes", .scope = true),
-        ROW("cpu-limit", verify_cpu_limit, "the kernel limits its processor time", .scope = true),
+        ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("workspace", verify_workspace, "the workspace has its size and is writable", .scope = true,
+                        .advice = ADVICE_NAMESPACES),
+        ROW("tmp", verify_tmp, "/tmp and /var/tmp are its own and have their size",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("shared-memory", verify_shared_memory, "/dev/shm is its own and has its size",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("devices", verify_devices, "no kernel log, no terminals of the host",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("proc", verify_proc, "no other process is visible in /proc",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("sys", verify_sys, "/sys is out of reach",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("host-services", verify_host_services, "no socket of the host's services is visible",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("cgroup", verify_cgroup, "its processes are in the unit's cgroup", .scope = true,
+                        .advice = ADVICE_CONTROLLERS),
+        ROW("memory-limit", verify_memory_limit, "the kernel limits its memory", .scope = true,
+                        .advice = ADVICE_CONTROLLERS),
+        ROW("swap-limit", verify_swap_limit, "it cannot use swap", .scope = true,
+                        .advice = ADVICE_CONTROLLERS),
+        ROW("tasks-limit", verify_tasks_limit, "the kernel limits its processes", .scope = true,
+                        .advice = ADVICE_CONTROLLERS),
+        ROW("cpu-limit", verify_cpu_limit, "the kernel limits its processor time", .scope = true,
+                        .advice = ADVICE_CONTROLLERS),
         ROW("io-weight", verify_io_weight, "the kernel weighs its disk time", .applies = has_io_weight,
-                        .scope = true),
+                        .scope = true,
+                        .advice = ADVICE_CONTROLLERS),
         ROW("oom-group", verify_oom_group, "out of memory ends the run as a whole", .applies = has_oom_group,
-                        .scope = true),
+                        .scope = true,
+                        .advice = ADVICE_CONTROLLERS),
         ROW("file-wall", verify_landlock, "a scope can write to no file of the host", .applies = is_scope,
                         .scope = true),
         ROW("terminals", verify_device_probes, "a scope has no terminal of the host and not its log",
                         .applies = is_scope, .scope = true),
-        ROW("device-filter", verify_device_filter, "the kernel refuses devices", .scope = true),
+        ROW("device-filter", verify_device_filter, "the kernel refuses devices", .scope = true,
+                        .advice = ADVICE_BPF),
         ROW("process", verify_process, "seen from outside, it is the process that the report is about",
                         .scope = true),
         ROW("properties", verify_properties, "PID 1 has every setting as it was sent, or a tighter one",
-                        .scope = true),
+                        .scope = true,
+                        .advice = ADVICE_DROP_INS),
         ROW("settings", verify_settings, "no drop-in of the host adds anything that loosens the unit",
-                        .scope = true),
+                        .scope = true,
+                        .advice = ADVICE_DROP_INS),
 };
 const size_t n_verify_rows = ELEMENTSOF(verify_rows);
+
+const char *verify_row_trial(const VerifyRow *row)
+{
+        static const struct {
+                bool (*applies)(const VerifyInput *in);
+                const char *trial;
+        } trials[] = {
+                { NULL, "every" },
+                { egress_is_private, "offline" },
+                { egress_is_filtered, "default" },
+                { profile_is_strict, "strict" },
+                { egress_is_shared, "addresses" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(trials); i++)
+                if (trials[i].applies == row->applies)
+                        return trials[i].trial;
+        return "";
+}
 
 static bool row_applies(const VerifyRow *row, const VerifyInput *in)
 {

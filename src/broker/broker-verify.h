@@ -89,6 +89,7 @@ int broker_verify(const VerifyInput *in, char ***ret_verified, char ***ret_broke
 typedef struct VerifyRow {
         const char *name;
         const char *promise;                    /* for people: "agentbox doctor", the manual */
+        const char *advice;                     /* for them, where it is broken; NULL: what check says is all */
         bool scope;                             /* can be kept by a scope, too */
         bool (*applies)(const VerifyInput *in); /* NULL: always */
         /* 0: holds. 1: broken, why says what was expected and what is. Negative errno: cannot be checked. */
@@ -96,3 +97,6 @@ typedef struct VerifyRow {
 } VerifyRow;
 extern const VerifyRow verify_rows[];
 extern const size_t n_verify_rows;
+/* Which run would prove it: "every", one under the policy "offline", "default" or "strict", one with Egress=addresses
+ * ("addresses"); "": none that is made for that. */
+const char *verify_row_trial(const VerifyRow *row);

@@ -73,6 +73,8 @@ int client_error(const sd_bus_error *e, int r, Error **reterr)
                 return error_set(reterr, r, "cannot speak to the broker: %s", strerror(-r));
         if (sd_bus_error_get_errno(e) > 0)
                 r = -sd_bus_error_get_errno(e);
+        if (streq(e->name, AGENTBOX_ERROR_NOT_AUTHORIZED))
+                r = -EACCES;
         for (size_t i = 0; i < ELEMENTSOF(bus_errors); i++)
                 if (matches(bus_errors[i].name, e->name))
                         return error_set(reterr, r, "%s (%s)", bus_errors[i].text, e->message ?: e->name);
@@ -429,23 +431,37 @@ int client_prepare_run(sd_bus *bus, const char *policy, char ***ret, Error **ret
         return r < 0 ? bad_answer(r, reterr) : 0;
 }
 
-int client_doctor(sd_bus *bus, json_t **ret, Error **reterr)
+/* An a(ssss) as an array of objects, with these names for the four. */
+static int read_rows(sd_bus_message *reply, const char *const names[static 4], json_t **ret, Error **reterr)
 {
-        _cleanup_message_ sd_bus_message *reply = NULL;
         _cleanup_json_ json_t *list = json_array();
-        const char *check, *status, *text, *advice;
-        int r = call_with_string(bus, "Doctor", NULL, &reply, reterr);
+        const char *a, *b, *c, *d;
+        int r = sd_bus_message_enter_container(reply, 'a', "(ssss)");
 
-        if (r < 0)
-                return r;
-        r = sd_bus_message_enter_container(reply, 'a', "(ssss)");
-        while (r >= 0 && (r = sd_bus_message_read(reply, "(ssss)", &check, &status, &text, &advice)) > 0)
-                if (json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", "check", check, "status",
-                                                                status, "message", text, "advice", advice)) <
-                                0)
+        while (r >= 0 && (r = sd_bus_message_read(reply, "(ssss)", &a, &b, &c, &d)) > 0)
+                if (json_array_append_new(list, json_pack("{s:s,s:s,s:s,s:s}", names[0], a, names[1], b, names[2], c,
+                                                                names[3], d)) < 0)
                         r = -ENOMEM;
         if (r < 0)
                 return bad_answer(r, reterr);
         *ret = TAKE_PTR(list);
         return 0;
+}
+
+int client_doctor(sd_bus *bus, json_t **ret, Error **reterr)
+{
+        static const char *const names[] = { "check", "status", "message", "advice" };
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        int r = call_with_string(bus, "Doctor", NULL, &reply, reterr);
+
+        return r < 0 ? r : read_rows(reply, names, ret, reterr);
+}
+
+int client_list_promises(sd_bus *bus, json_t **ret, Error **reterr)
+{
+        static const char *const names[] = { "name", "promise", "advice", "trial" };
+        _cleanup_message_ sd_bus_message *reply = NULL;
+        int r = call_with_string(bus, "ListPromises", NULL, &reply, reterr);
+
+        return r < 0 ? r : read_rows(reply, names, ret, reterr);
 }

@@ -58,3 +58,5 @@ int client_find_run(sd_bus *bus, const char *run, char **ret_id, Error **reterr)
 int client_prepare_run(sd_bus *bus, const char *policy, char ***ret, Error **reterr);
 /* An array of objects: check, status (ok, warning, failed), message, advice. */
 int client_doctor(sd_bus *bus, json_t **ret, Error **reterr);
+/* An array of objects: name, promise, advice, trial. */
+int client_list_promises(sd_bus *bus, json_t **ret, Error **reterr);

@@ -381,6 +381,12 @@ static int broker_method_get_run(sd_bus_message *m, void *userdata, sd_bus_error
                         "odd", "(u)", 1, "verified", "as", 1, "uid");
 }
 
+static int broker_method_list_promises(sd_bus_message *m, void *userdata, sd_bus_error *e)
+{
+        return sd_bus_reply_method_return(m, AGENTBOX_PROMISES_RESULT, 2, "uid", "its uid is its own", "", "every", "wall",
+                        "what it sends is caught", "boot another kernel", "default");
+}
+
 static int broker_method_doctor(sd_bus_message *m, void *userdata, sd_bus_error *e)
 {
         return sd_bus_reply_method_return(m, AGENTBOX_DOCTOR_RESULT, 1, "memory limits", "failed",
@@ -413,6 +419,7 @@ static const sd_bus_vtable manager[] = {
         SD_BUS_METHOD("ListRuns", NULL, AGENTBOX_LIST_RESULT, broker_method_list_runs,
                         SD_BUS_VTABLE_UNPRIVILEGED),
         SD_BUS_METHOD("GetRun", "s", AGENTBOX_FACTS, broker_method_get_run, SD_BUS_VTABLE_UNPRIVILEGED),
+        SD_BUS_METHOD("ListPromises", NULL, AGENTBOX_PROMISES_RESULT, broker_method_list_promises, SD_BUS_VTABLE_UNPRIVILEGED),
         SD_BUS_METHOD("Doctor", NULL, AGENTBOX_DOCTOR_RESULT, broker_method_doctor,
                         SD_BUS_VTABLE_UNPRIVILEGED),
         SD_BUS_VTABLE_END,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 #include "base/escape.h"
@@ -56,6 +57,13 @@ int table_add(Table *t, char *text)
         }
         t->cells[t->n_cells++] = shown;
         return 0;
+}
+
+size_t output_width(void)
+{
+        struct winsize size;
+
+        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 0;
 }
 
 /* Code points: near enough to columns, without asking the locale. */

@@ -25,6 +25,9 @@ typedef enum Colour {
 const char *output_colour(Colour c);
 const char *output_colour_end(Colour c);
 
+/* Columns of the terminal that stdout is; 0 where it is none, and nothing has to fit. */
+size_t output_width(void);
+
 /* Cells row after row, columns to a row; they are owned by the table. */
 enum { TABLE_COLUMNS_MAX = 12 };
 typedef struct Table {

@@ -162,8 +162,14 @@ check "kill of no run" status 125 kill nobody
 check "kill with no such signal" status 125 kill fake000000 -s NOPE
 check "kill --all" status 0 kill --all
 check "doctor tells what is not enforced" status 1 doctor
+doctor_lines() {
+        box doctor --json >"$WORK/out"
+        grep -q '"check":"memory limits","status":"failed"' "$WORK/out" && grep -q '"check":"uid","status":"ok"' "$WORK/out" &&
+                grep -q '"check":"offline","status":"ok"' "$WORK/out" && ! grep -q '"check":"wall"' "$WORK/out"
+}
+check "doctor: a line a check, and a promise that was verified" doctor_lines
 check "no such verb" status 125 frobnicate
-for v in run ps show wait kill log why doctor; do
+for v in run ps show wait attach kill log why doctor; do
         check "$v --help" status 0 "$v" --help
 done
 

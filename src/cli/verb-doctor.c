@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
+#include <sys/random.h>
 
 #include "cli/audit-log.h"
 #include "cli/client.h"
+#include "cli/doctor.h"
 #include "cli/facts.h"
 #include "cli/message.h"
 #include "cli/output.h"
+#include "cli/run-wait.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+
+#define UNVERIFIED "not verified: " /* what the broker says then */
+#define RECORD_TRIES 100u
+#define RECORD_TRY_USEC 20000u
 
 typedef struct DoctorArgs {
         bool json;
@@ -22,142 +28,260 @@ static const Option doctor_options[] = {
 static const Usage doctor_usage = {
         .verb = "doctor",
         .synopsis = "[--json]",
-        .description = "Checks what this host can enforce, by doing it: asks the broker for its checks and "
-                       "for leftovers, then runs a\n"
-                       "program that does nothing and shows which promises were verified. Exits with 0 "
-                       "where all is well, with 1\n"
-                       "where something cannot be enforced.",
+        .description = "Checks what this host can enforce, by doing it: asks the broker for its checks and for\n"
+                       "leftovers, then starts runs that do next to nothing and shows of each promise whether\n"
+                       "it was kept, why not, and what to do. Exits with 0 where all is well, with 1 where\n"
+                       "something cannot be enforced. Root sees most: the broker's checks, and the address filter.",
         .options = doctor_options,
         .n_options = ELEMENTSOF(doctor_options),
 };
 
-#define OK "ok"
-#define WARNING "warning"
-#define FAILED "failed"
+/* Each shows something that the others do not. */
+static const struct {
+        const char *policy, *trial, *name;
+        bool of_root; /* it is wider than its policy */
+        const char *tightenings[3];
+} trials[] = {
+        { "offline", "offline", "offline", false, { NULL } },
+        { "default", "default", "default", false, { NULL } },
+        { "strict", "strict", "strict", false, { NULL } },
+        /* The host's network, of which PID 1's address filter leaves nothing (TEST-NET-1 is nowhere): that it refuses a
+         * packet, to loopback as well, is tried by the shim. */
+        { "offline", "addresses", "Egress=addresses", true, { "Network.Egress=addresses", "Network.Allow=192.0.2.1" } },
+};
 
-static int report(
-                json_t *checks, const char *check, const char *status, const char *text, const char *advice)
-{
-        json_t *line = json_pack("{s:s,s:s,s:o,s:s}", "check", check, "status", status, "message",
-                        output_json_bytes(text, strlen(text)), "advice", advice);
-
-        return json_array_append_new(checks, line) < 0 ? -ENOMEM : 0;
-}
-
-static int check_journal(json_t *checks)
+static int check_journal(json_t *lines)
 {
         _cleanup_audit_log_ AuditLog *j = NULL;
         _cleanup_error_ Error *e = NULL;
         int r = audit_open(NULL, 0, &j, &e);
 
-        return r < 0 ? report(checks, "audit records can be read", WARNING, error_message(e, r),
-                                       "needed for 'agentbox log' and 'why' alone")
-                     : report(checks, "audit records can be read", OK, "the journal is readable", "");
+        return r < 0 ? doctor_add(lines, "host", "records", DOCTOR_WARNING, error_message(e, r),
+                                       "needed for 'agentbox log', 'why' and 'attach' alone")
+                     : doctor_add(lines, "host", "records", DOCTOR_OK, "audit records can be read", "");
 }
 
-/* The broker's own checks; where the caller may not have them, that is a warning: the probe below still
- * proves what counts. */
-static int check_broker(sd_bus *bus, json_t *checks)
+/* Where the caller may not have them, that is a warning: the runs still prove what counts. */
+static int check_broker(sd_bus *bus, json_t *lines)
 {
         _cleanup_json_ json_t *list = NULL;
         _cleanup_error_ Error *e = NULL;
         int r = client_doctor(bus, &list, &e);
 
-        if (r >= 0)
-                return json_array_extend(checks, list) < 0 ? -ENOMEM : 0;
-        return report(checks, "the broker's checks", r == -EACCES || r == -EPERM ? WARNING : FAILED,
-                        error_message(e, r), "run 'agentbox doctor' as root for the broker's checks");
+        if (r < 0)
+                return doctor_add(lines, "host", "broker", r == -EACCES || r == -EPERM ? DOCTOR_WARNING : DOCTOR_FAILED,
+                                error_message(e, r), "run 'agentbox doctor' as root for the broker's checks");
+        for (size_t i = 0; r >= 0 && i < json_array_size(list); i++) {
+                const json_t *line = json_array_get(list, i);
+
+                r = doctor_add(lines, "host", facts_string(line, "check"), facts_string(line, "status"),
+                                facts_string(line, "message"), facts_string(line, "advice"));
+        }
+        return r;
 }
 
-/* Runs true(1) under a policy: every wall of that policy is built and verified. */
-static int probe(json_t *checks, const char *policy)
+/* Why a run was not verified is in the record of it: 1; 0: it cannot be found. */
+static int read_unverified(json_t *promises, const char *run, const char *policy)
+{
+        _cleanup_audit_log_ AuditLog *log = NULL;
+        int r = run ? audit_open(run, 0, &log, NULL) : -ENOENT;
+
+        while (r >= 0) {
+                _cleanup_json_ json_t *record = NULL;
+                _cleanup_strv_ char **broken = NULL, **verified = NULL;
+
+                r = audit_next(log, &record);
+                if (r <= 0)
+                        break;
+                if (!streq(facts_string(record, "AGENTBOX_EVENT") ?: "", "run-unverified"))
+                        continue;
+                if (strv_split(facts_string(record, "AGENTBOX_BROKEN") ?: "", "\n", &broken) < 0 ||
+                                strv_split(facts_string(record, "AGENTBOX_VERIFIED") ?: "", " ", &verified) < 0 ||
+                                doctor_broken(promises, broken, policy) < 0 ||
+                                doctor_verified(promises, verified) < 0)
+                        return -ENOMEM;
+                return 1;
+        }
+        return 0;
+}
+
+/* The journal may not have it yet. */
+static int note_unverified(json_t *promises, const char *run, const char *policy)
+{
+        int r = 0;
+
+        for (unsigned i = 0; r == 0 && i < RECORD_TRIES; i++) {
+                if (i > 0)
+                        usleep(RECORD_TRY_USEC);
+                r = read_unverified(promises, run, policy);
+        }
+        return r;
+}
+
+static int tell_failure(json_t *lines, json_t *promises, size_t i, const RunResult *result, const char *message)
+{
+        bool came_far = startswith(message, UNVERIFIED) != NULL;
+        int r = came_far ? note_unverified(promises, result->run, trials[i].name) : 0;
+
+        if (r > 0)
+                return doctor_add(lines, "trial", trials[i].name, DOCTOR_FAILED, "it was not verified, and so did not run: see below",
+                                "");
+        if (r == 0 && !came_far)
+                r = doctor_not_tried(promises, trials[i].trial);
+        return r < 0 ? r : doctor_add(lines, "trial", trials[i].name, DOCTOR_FAILED, message, "");
+}
+
+/* true(1): every wall of the policy is built and verified. */
+static int try_run(json_t *lines, json_t *promises, size_t i)
 {
         static char command[] = "true", *argv[] = { command, NULL };
-        RunRequest q = { .policy = policy, .argv = argv, .silent = true };
+        RunRequest q = {
+                .policy = trials[i].policy,
+                .argv = argv,
+                .silent = true,
+                .tightenings = trials[i].tightenings[0] ? (char **) trials[i].tightenings : NULL,
+        };
         _cleanup_(run_result_done) RunResult result;
         _cleanup_error_ Error *e = NULL;
-        _cleanup_free_ char *check = NULL, *verified = NULL, *text = NULL;
-        int relay_error, r;
+        char text[64];
+        int relay_error, r, n;
 
         run_result_init(&result);
         r = session_run(&q, &result, &relay_error, &e);
-        if (asprintf(&check, "a run under policy %s", policy) < 0)
-                return -ENOMEM;
+        if (r == -EACCES || r == -EPERM)
+                return doctor_add(lines, "trial", trials[i].name, DOCTOR_WARNING, error_message(e, r), "");
         if (r < 0)
-                return report(checks, check, FAILED, error_message(e, r),
-                                "'agentbox log' has the broker's record of it");
-        verified = strv_join(result.verified, ", ");
+                return tell_failure(lines, promises, i, &result, error_message(e, r));
+        r = doctor_verified(promises, result.verified);
+        if (r < 0)
+                return r;
         if (run_result_exit_status(&result) != 0)
-                return report(checks, check, FAILED, result.message ?: "its program did not exit with 0",
-                                "'agentbox why' tells more");
-        if (strv_length(result.verified) == 0)
-                return report(checks, check, FAILED, "it ran, but nothing was verified",
+                return doctor_add(lines, "trial", trials[i].name, DOCTOR_FAILED,
+                                result.message ?: "its program did not exit with 0", "'agentbox why' tells more");
+        n = (int) strv_length(result.verified);
+        if (n == 0)
+                return doctor_add(lines, "trial", trials[i].name, DOCTOR_FAILED, "it ran, but nothing was verified",
                                 "the broker is of another version");
-        if (asprintf(&text, "verified: %s", verified) < 0)
-                return -ENOMEM;
-        return report(checks, check, OK, text, "");
+        snprintf(text, sizeof(text), "it ran; %i promises were verified before", n);
+        return doctor_add(lines, "trial", trials[i].name, DOCTOR_OK, text, "");
 }
 
-static int run_checks(json_t *checks)
+/* ---- what a detached run prints, written and read back */
+
+static int await_end(const char *run, Error **reterr)
+{
+        _cleanup_bus_ sd_bus *bus = NULL;
+        RunWait w;
+        int r = client_connect(&bus, reterr);
+
+        if (r < 0)
+                return r;
+        r = run_wait_begin(&w, bus, run, reterr);
+        while (r >= 0 && (r = run_wait_process(&w, reterr)) == 0)
+                (void) sd_bus_wait(bus, UINT64_MAX);
+        run_wait_done(&w);
+        return r;
+}
+
+static int read_back(const char *run, const char *mark, Error **reterr)
+{
+        _cleanup_audit_log_ AuditLog *log = NULL;
+        _cleanup_json_ json_t *record = NULL;
+        int r = audit_log_open(&(JournalQuery){ .kind = JOURNAL_OUTPUT, .run = (char *) run }, &log, reterr);
+
+        if (r < 0)
+                return r;
+        r = audit_next(log, &record);
+        if (r < 0)
+                return error_set(reterr, r, "cannot read the journal: %s", strerror(-r));
+        return r > 0 && streq(facts_string(record, "MESSAGE") ?: "", mark)
+                               ? 0
+                               : error_set(reterr, -ENODATA, "what a run printed is not in the journal");
+}
+
+static int try_detached(json_t *lines)
+{
+        uint64_t random = 0;
+        char mark[32], echo[] = "echo", *argv[] = { echo, mark, NULL };
+        RunRequest q = { .policy = "offline", .argv = argv, .detach = true };
+        _cleanup_(run_result_done) RunResult result;
+        _cleanup_error_ Error *e = NULL;
+        int relay_error, r;
+
+        (void) !getrandom(&random, sizeof(random), 0);
+        snprintf(mark, sizeof(mark), "%016llx", (unsigned long long) random);
+        run_result_init(&result);
+        r = session_run(&q, &result, &relay_error, &e);
+        if (r >= 0)
+                r = await_end(result.run, &e);
+        if (r >= 0)
+                r = read_back(result.run, mark, &e);
+        if (r < 0 && startswith(error_message(e, r), UNVERIFIED))
+                return doctor_add(lines, "trial", "--detach", DOCTOR_FAILED, "its run was not verified, like the others", "");
+        if (r >= 0)
+                return doctor_add(lines, "trial", "--detach", DOCTOR_OK, "what it printed was read back from the journal", "");
+        return doctor_add(lines, "trial", "--detach", r == -EACCES || r == -EPERM ? DOCTOR_WARNING : DOCTOR_FAILED,
+                        error_message(e, r), "needed for 'agentbox run --detach' alone: see 'systemctl status agentbox-output.socket'");
+}
+
+static int run_trials(sd_bus *bus, json_t *lines)
+{
+        _cleanup_json_ json_t *promises = NULL;
+        _cleanup_error_ Error *e = NULL;
+        int r = client_list_promises(bus, &promises, &e);
+
+        if (r < 0)
+                return doctor_add(lines, "trial", "promises", DOCTOR_FAILED, error_message(e, r), "");
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(trials); i++)
+                if (!trials[i].of_root || geteuid() == 0)
+                        r = try_run(lines, promises, i);
+        if (r >= 0)
+                r = try_detached(lines);
+        return r < 0 ? r : doctor_add_promises(lines, promises);
+}
+
+static int run_checks(json_t *lines)
 {
         _cleanup_bus_ sd_bus *bus = NULL;
         _cleanup_error_ Error *e = NULL;
         int r = client_connect(&bus, &e);
 
         if (r < 0)
-                return report(checks, "the system bus", FAILED, error_message(e, r),
+                return doctor_add(lines, "host", "system bus", DOCTOR_FAILED, error_message(e, r),
                                 "agentbox needs dbus and systemd");
-        r = report(checks, "the system bus", OK, "reachable", "");
+        r = doctor_add(lines, "host", "system bus", DOCTOR_OK, "reachable", "");
         if (r >= 0)
-                r = check_journal(checks);
+                r = check_journal(lines);
         if (r >= 0)
-                r = check_broker(bus, checks);
-        if (r >= 0)
-                r = probe(checks, "offline");
-        return r < 0 ? r : probe(checks, "default");
+                r = check_broker(bus, lines);
+        return r < 0 ? r : run_trials(bus, lines);
 }
 
-static Colour colour_of(const char *status)
+static int print_lines(const json_t *lines)
 {
-        return streq(status, OK) ? COLOUR_GREEN : streq(status, WARNING) ? COLOUR_YELLOW : COLOUR_RED;
-}
+        _cleanup_buf_ Buf text = {};
+        int r = doctor_print(lines, output_width(), &text);
 
-static int print_check(const json_t *line)
-{
-        const char *status = facts_string(line, "status") ?: FAILED, *advice = facts_string(line, "advice");
-        _cleanup_free_ char *check = message_clean(facts_string(line, "check") ?: "?");
-        _cleanup_free_ char *text = message_clean(facts_string(line, "message") ?: "");
-        _cleanup_free_ char *shown_advice = advice && *advice ? message_clean(advice) : NULL;
-        Colour c = colour_of(status);
-
-        if (!check || !text)
-                return -ENOMEM;
-        printf("%s%-8s%s %s%s%s\n", output_colour(c), status, output_colour_end(c), check, *text ? ": " : "",
-                        text);
-        if (shown_advice)
-                printf("         %s\n", shown_advice);
-        return 0;
+        if (r >= 0)
+                fwrite(text.data, 1, text.size, stdout);
+        return r;
 }
 
 int verb_doctor(int argc, char **argv)
 {
         _cleanup_error_ Error *e = NULL;
-        _cleanup_json_ json_t *checks = json_array();
+        _cleanup_json_ json_t *lines = json_array();
         DoctorArgs args = {};
-        bool failed = false;
         int first, r;
 
         r = options_parse(&doctor_usage, argc, argv, &args, &first, &e);
         if (r > 0)
                 return 0;
         if (r >= 0)
-                r = run_checks(checks);
-        for (size_t i = 0; r >= 0 && i < json_array_size(checks); i++) {
-                const json_t *line = json_array_get(checks, i);
-                const char *status = facts_string(line, "status");
-
-                failed = failed || !status || (!streq(status, OK) && !streq(status, WARNING));
-                r = args.json ? output_json(line) : print_check(line);
-        }
-        return r < 0 ? message_failure(e, r) : failed ? 1 : 0;
+                r = run_checks(lines);
+        for (size_t i = 0; r >= 0 && args.json && i < json_array_size(lines); i++)
+                r = output_json(json_array_get(lines, i));
+        if (r >= 0 && !args.json)
+                r = print_lines(lines);
+        return r < 0 ? message_failure(e, r) : doctor_status(lines);
 }

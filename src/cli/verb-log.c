@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,14 +46,6 @@ static const Usage log_usage = {
         .min = 0,
         .max = 1,
 };
-
-/* Of the terminal; 0 where there is none, and nothing has to fit. */
-static size_t terminal_width(void)
-{
-        struct winsize size;
-
-        return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 0;
-}
 
 static int show(Buf *text)
 {
@@ -104,7 +95,7 @@ static int print_records(AuditLog *l, const LogArgs *args, Timeline *t)
 static int log_records(const char *run, const LogArgs *args, Error **reterr)
 {
         _cleanup_audit_log_ AuditLog *l = NULL;
-        _cleanup_timeline_ Timeline t = { .all_runs = !run, .width = terminal_width() };
+        _cleanup_timeline_ Timeline t = { .all_runs = !run, .width = output_width() };
         _cleanup_free_ char *id = NULL;
         uint64_t since = 0;
         int r = 0;

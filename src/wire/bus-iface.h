@@ -48,6 +48,9 @@
 /* ReportCopy(run, files, bytes, reason): of what came out of it, so much was not written; from the client that started it. */
 #define AGENTBOX_REPORT_COPY_SIGNATURE "stts"
 /* ResizeTerminal is not here: the client owns the pty's master. */
+/* ListPromises() → what is verified of a run: (name, in words, what to do where it is not kept, which run would prove it: see
+ * verify_row_trial()). */
+#define AGENTBOX_PROMISES_RESULT "a(ssss)"
 /* Doctor() → lines: (check, ok|warning|failed, message, advice). Needs inspect-all. */
 #define AGENTBOX_DOCTOR_RESULT "a(ssss)"
 /* signal RunEnded(run, result record), to the client that started the run only. */

@@ -263,7 +263,8 @@ def test_address_filter_that_is_not_attached():
 
 
 def doctor_status(name):
-    return [d["status"] for d in map(json.loads, agentbox("doctor", "--json").out.splitlines()) if d.get("check") == name]
+    return [d["status"] for d in map(json.loads, agentbox("doctor", "--json").out.splitlines())
+            if (d.get("part"), d.get("check")) == ("host", name)]
 
 
 def test_doctor_makes_what_a_filtered_run_needs():
