@@ -15,6 +15,7 @@ ENVS = ("lab", "vm", "nspawn", "masked")
 EVERYWHERE = ("lab", "vm")  # the others are negative: only tests that name them run there
 SLOWNESS = 1.0              # what a time limit is multiplied with; never part of an assertion
 ENV = "lab"
+PACKAGE = None              # the Debian package that agentbox was installed from, if it was
 AGENTBOX = "/usr/bin/agentbox"
 RUNTIME = pathlib.Path("/run/agentbox")
 POLICY_DIR = pathlib.Path("/etc/agentbox/policy.d")
@@ -42,6 +43,12 @@ def only(*envs):
         function.envs = envs
         return function
     return mark
+
+
+def packaged(function):
+    """For where agentbox was installed from a package."""
+    function.packaged = True
+    return function
 
 
 def within(seconds):
