@@ -104,7 +104,7 @@ static void take_over(Run *r)
                 return;
         }
         if (r->warden && r->warden->is_over)
-                run_kill(r, KILL_WARDEN);
+                run_kill(r, run_warden_death_reason(r));
         if (*r->caller.sender && !broker_bus_has_client(m, r->caller.sender))
                 run_on_client_gone(r);
         sd_journal_print(LOG_INFO, "Run %s is taken over from an earlier broker", r->id);

@@ -29,6 +29,7 @@ static const struct {
         [AUDIT_RUN_STARTED] = { "run-started", AGENTBOX_MESSAGE_RUN_STARTED, LOG_INFO },
         [AUDIT_RUN_ENDED] = { "run-ended", AGENTBOX_MESSAGE_RUN_ENDED, LOG_INFO },
         [AUDIT_EGRESS_DENIED] = { "egress-denied", AGENTBOX_MESSAGE_EGRESS_DENIED, LOG_NOTICE },
+        [AUDIT_SYSCALL_DENIED] = { "syscall-denied", AGENTBOX_MESSAGE_SYSCALL_DENIED, LOG_NOTICE },
         [AUDIT_COPY_IN] = { "copy-in", AGENTBOX_MESSAGE_COPY_IN, LOG_INFO },
         [AUDIT_COPY_OUT] = { "copy-out", AGENTBOX_MESSAGE_COPY_OUT, LOG_INFO },
         [AUDIT_COPY_REFUSED] = { "copy-refused", AGENTBOX_MESSAGE_COPY_REFUSED, LOG_NOTICE },
@@ -129,6 +130,7 @@ int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail
                 add_field(&f, "AGENTBOX_REASON", detail->reason);
         add_field(&f, "AGENTBOX_PROTO", detail->proto);
         add_field(&f, "AGENTBOX_DEST_NAME", detail->dest_name);
+        add_field(&f, "AGENTBOX_SYSCALL", detail->syscall);
         if (detail->count > 0)
                 add_u64(&f, "AGENTBOX_COUNT", detail->count);
         if (detail->has_copy) {

@@ -19,6 +19,7 @@ typedef enum AuditEvent {
         AUDIT_RUN_STARTED,
         AUDIT_RUN_ENDED,
         AUDIT_EGRESS_DENIED, /* what the run's warden could not write any more */
+        AUDIT_SYSCALL_DENIED, /* likewise */
         AUDIT_COPY_IN,
         AUDIT_COPY_OUT,
         AUDIT_COPY_REFUSED,
@@ -41,6 +42,7 @@ typedef struct AuditDetail {
         char *const *verified;   /* AGENTBOX_VERIFIED, with spaces between */
         char *const *broken;     /* AGENTBOX_BROKEN, one a line */
         const char *proto, *dest_name; /* AGENTBOX_PROTO, AGENTBOX_DEST_NAME */
+        const char *syscall;     /* AGENTBOX_SYSCALL */
         uint64_t count;          /* AGENTBOX_COUNT; 0: left out */
         bool has_copy;
         uint64_t files, bytes; /* with has_copy: AGENTBOX_FILES, AGENTBOX_BYTES */

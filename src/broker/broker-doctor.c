@@ -181,10 +181,14 @@ static void check_landlock(Manager *m, Finding *f)
 
 static void check_seccomp(Manager *m, Finding *f)
 {
-        uint32_t action = SECCOMP_RET_KILL_PROCESS;
+        uint32_t action = SECCOMP_RET_KILL_PROCESS, asking = SECCOMP_RET_USER_NOTIF;
 
-        if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0)
-                found(f, OK, "", "seccomp filters, killing included");
+        if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0 &&
+                        syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &asking) == 0)
+                found(f, OK, "", "seccomp filters, killing and asking included");
+        else if (syscall(SYS_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &action) == 0)
+                found(f, FAILED, "Linux 5.19 or later, or DeniedSyscalls=no in each policy",
+                                "seccomp filters that ask nobody: refused calls cannot be put on record");
         else
                 found(f, FAILED, "the kernel needs CONFIG_SECCOMP_FILTER", "no seccomp filters: %s",
                                 strerror(errno));

@@ -40,6 +40,12 @@ static bool was_output_lost(const RunEnding *e, const RunResult *r)
         return e->kill_reason == KILL_OUTPUT_LOST;
 }
 
+/* PID 1 ends what is bound to the warden, too, and may be faster than we are. */
+static bool was_call(const RunEnding *e, const RunResult *r)
+{
+        return e->call != NULL || e->kill_reason == KILL_CALL;
+}
+
 static bool was_oom(const RunEnding *e, const RunResult *r)
 {
         return e->kill_reason == KILL_OOM || unit_result_is(e, "oom-kill") || e->oom_kills > 0 ||
@@ -111,6 +117,13 @@ static char *text_output_lost(const RunEnding *e, const RunResult *r)
         return strdup("its output could not be kept any more");
 }
 
+static char *text_call(const RunEnding *e, const RunResult *r)
+{
+        char *s;
+
+        return asprintf(&s, "system call %s denied, and the policy has OnDenied=kill", e->call ?: "?") >= 0 ? s : NULL;
+}
+
 static char *text_lost(const RunEnding *e, const RunResult *r)
 {
         return strdup(e->unreported ? "its client did not say how it ended"
@@ -129,6 +142,7 @@ static const struct {
         { was_asked, REASON_KILLED, text_asked },
         { was_warden, REASON_KILLED, text_warden },
         { was_output_lost, REASON_KILLED, text_output_lost },
+        { was_call, REASON_KILLED, text_call },
         { was_oom, REASON_OOM, text_oom },
         { was_timeout, REASON_TIMEOUT, text_timeout },
         { was_exit, REASON_EXITED, NULL },

@@ -15,6 +15,7 @@ typedef enum KillReason {
         KILL_OOM, /* a process of the run was killed for memory, so all of it is */
         KILL_WARDEN, /* its warden died */
         KILL_OUTPUT_LOST, /* detached, and who kept its output ended */
+        KILL_CALL,   /* OnDenied=kill, and its warden asks for it */
         _KILL_REASON_MAX,
 } KillReason;
 
@@ -32,6 +33,7 @@ typedef struct RunEnding {
          * the warden of a run that has ended, and may tell of that first. */
         const char *warden_death;
         uint64_t main_exit, warden_exit;
+        const char *call; /* the system call that the run is ended for (OnDenied=kill); NULL: none, or not known */
 } RunEnding;
 
 /* Fills reason, exit_code, signal, message and, where memory was the reason, memory_peak. Never by Result=

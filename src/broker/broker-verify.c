@@ -52,6 +52,11 @@ static bool egress_is_filtered(const VerifyInput *in)
         return policy_u64(in->policy, NETWORK_EGRESS) == EGRESS_FILTERED;
 }
 
+static bool records_calls(const VerifyInput *in)
+{
+        return policy_records_denied_calls(in->policy);
+}
+
 bool profile_is_strict(const VerifyInput *in)
 {
         return policy_u64(in->policy, SYSCALLS_PROFILE) == FILTER_PROFILE_STRICT;
@@ -149,6 +154,9 @@ const VerifyRow verify_rows[] = {
                         .advice = ADVICE_DROP_INS),
         ROW("egress-record", verify_egress_record, "what it tries to reach is put on record",
                         .applies = egress_is_filtered),
+        ROW("syscall-record", verify_syscall_record, "system calls that point to an attack are put on record",
+                        .applies = records_calls,
+                        .advice = ADVICE_SECCOMP),
         ROW("mounts", verify_mounts, "nothing is mounted but what the policy names",
                         .advice = ADVICE_NAMESPACES),
         ROW("exposed", verify_exposed, "what it sees of the host's files is what the policy names",

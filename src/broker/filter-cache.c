@@ -18,16 +18,22 @@ void filter_cache_done(FilterCache *c)
                 entry_done(c->entries + i);
 }
 
-static int compile(const Policy *p, bool unix_sockets, FilterCacheEntry *e, Error **reterr)
+FilterSpec filter_cache_spec(const Policy *p, bool unix_sockets)
 {
-        FilterSpec spec = {
+        return (FilterSpec){
                 .profile = (FilterProfile) policy_u64(p, SYSCALLS_PROFILE),
                 .unix_sockets = unix_sockets,
                 .inet_sockets = true,
                 .kill_on_denied = policy_u64(p, SYSCALLS_ON_DENIED) == ON_DENIED_KILL,
+                .record_denied = policy_records_denied_calls(p),
                 .allow = policy_list(p, SYSCALLS_ALLOW),
                 .deny = policy_list(p, SYSCALLS_DENY),
         };
+}
+
+static int compile(const Policy *p, bool unix_sockets, FilterCacheEntry *e, Error **reterr)
+{
+        FilterSpec spec = filter_cache_spec(p, unix_sockets);
 
         return filter_compile(&spec, &e->filter, &e->n, reterr);
 }

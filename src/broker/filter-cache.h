@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "policy/filter-compile.h"
 #include "policy/policy.h"
 
 /* Compiled filters by the policy's digest: compiling takes longer than everything else that the broker does
@@ -24,6 +25,8 @@ typedef struct FilterCache {
         size_t n_added; /* the oldest entry is replaced */
 } FilterCache;
 
+/* What the policy asks the filter for; its lists are the policy's. */
+FilterSpec filter_cache_spec(const Policy *p, bool unix_sockets);
 /* ret belongs to the cache and is good until the next call. It serves runs of any uid: see filter_set_uid().
  */
 int filter_cache_get(FilterCache *c, const Policy *p, const char *digest, bool unix_sockets,

@@ -9,10 +9,51 @@
 #include "broker/run.h"
 #include "wire/bus-iface.h"
 
-int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer)
+/* The first descriptor that came; any further one is closed, and is one too many. */
+static bool take_descriptors(struct cmsghdr *c, int *ret)
+{
+        size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        bool alone = n == 1 && *ret < 0;
+
+        for (size_t i = 0; i < n; i++) {
+                int fd;
+
+                memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+                if (*ret < 0)
+                        *ret = fd;
+                else
+                        close(fd);
+        }
+        return alone;
+}
+
+/* What came beside the bytes. */
+static int take_control(struct msghdr *m, struct ucred *ret_peer, int *ret_fd)
+{
+        _cleanup_close_ int received = -1;
+        bool has_peer = false, is_right = true;
+
+        for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+                if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+                        is_right &= take_descriptors(c, &received);
+                else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+                                c->cmsg_len == CMSG_LEN(sizeof(struct ucred))) {
+                        memcpy(ret_peer, CMSG_DATA(c), sizeof(*ret_peer));
+                        has_peer = true;
+                } else
+                        is_right = false;
+        }
+        if ((m->msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || !has_peer || !is_right || (received >= 0 && !ret_fd))
+                return -EBADMSG;
+        if (ret_fd)
+                *ret_fd = TAKE_FD(received);
+        return 0;
+}
+
+int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer, int *ret_fd)
 {
         union {
-                char space[CMSG_SPACE(sizeof(struct ucred))];
+                char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
                 struct cmsghdr align;
         } control;
         _cleanup_free_ uint8_t *data = malloc(ATTEST_SIZE_MAX);
@@ -20,8 +61,8 @@ int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer)
         struct msghdr m = {
                 .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
         };
-        struct cmsghdr *c;
         ssize_t n;
+        int r;
 
         if (!data)
                 return -ENOMEM;
@@ -32,15 +73,15 @@ int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer)
                 return 0;
         if (n < 0)
                 return -errno;
-        if (n == 0)
+        if (n == 0 && m.msg_controllen == 0)
                 return 0;
-        c = CMSG_FIRSTHDR(&m);
-        /* Descriptors do not fit beside the credentials: the kernel drops them and says so. */
-        if ((m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || !c || c->cmsg_level != SOL_SOCKET ||
-                        c->cmsg_type != SCM_CREDENTIALS || c->cmsg_len != CMSG_LEN(sizeof(struct ucred)))
-                return -EBADMSG;
-        memcpy(ret_peer, CMSG_DATA(c), sizeof(*ret_peer));
-        return buf_append(ret, data, (size_t) n) < 0 ? -ENOMEM : 1;
+        r = take_control(&m, ret_peer, ret_fd);
+        if (r < 0)
+                return r;
+        r = buf_append(ret, data, (size_t) n);
+        if (r < 0 && ret_fd)
+                closep(ret_fd);
+        return r < 0 ? -ENOMEM : 1;
 }
 
 static int on_attestation(Run *r, const Buf *message)
@@ -66,6 +107,14 @@ static int on_attestation(Run *r, const Buf *message)
         return k;
 }
 
+/* Whether it hands over the listener of its filter: once, and only where one is wanted. The shim is believed in nothing: what
+ * it sends must be one. */
+static bool take_listener(Run *r, const Buf *message, int fd)
+{
+        return fd >= 0 && r->warden && message->size == strlen(EXEC_LISTENER) &&
+               memcmp(message->data, EXEC_LISTENER, message->size) == 0 && run_warden_pass_listener(r, fd) >= 0;
+}
+
 /* Whether it says that the files are there: once, and only where some were sent. */
 static bool take_copied(Run *r, const Buf *message)
 {
@@ -81,10 +130,11 @@ static bool take_copied(Run *r, const Buf *message)
 static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Run *r = userdata;
+        _cleanup_close_ int received = -1;
         _cleanup_buf_ Buf message = {};
         struct ucred peer;
         ExecFailure f;
-        int k = run_channel_receive(r->channel_fd, &message, &peer);
+        int k = run_channel_receive(r->channel_fd, &message, &peer, &received);
 
         if (k == 0) { /* PID 1 holds the other end open; whether the unit is over, it says itself */
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
@@ -92,10 +142,9 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
         }
         if (k > 0 && r->phase == RUN_STARTING && !r->has_attest) {
                 r->peer = peer;
-                k = run_scope_attests(r) ? on_attestation(r, &message) : -EPERM;
+                k = run_scope_attests(r) && received < 0 ? on_attestation(r, &message) : -EPERM;
         } else if (k > 0 && r->phase == RUN_LAUNCHED && peer.pid == r->peer.pid) {
-                k = take_copied(r, &message);
-                if (k > 0)
+                if (take_listener(r, &message, received) || (received < 0 && take_copied(r, &message)))
                         return 0;
                 k = exec_failure_decode(message.data, message.size, &f);
                 if (k >= 0)
@@ -139,12 +188,13 @@ static int on_executed(sd_event_source *source, int fd, uint32_t revents, void *
         ExecFailure f;
 
         for (;;) {
+                _cleanup_close_ int received = -1;
                 _cleanup_buf_ Buf message = {};
                 struct ucred peer;
 
-                if (run_channel_receive(r->channel_fd, &message, &peer) <= 0 || peer.pid != r->peer.pid)
+                if (run_channel_receive(r->channel_fd, &message, &peer, &received) <= 0 || peer.pid != r->peer.pid)
                         break;
-                if (take_copied(r, &message))
+                if (take_listener(r, &message, received) || take_copied(r, &message))
                         continue;
                 if (exec_failure_decode(message.data, message.size, &f) < 0)
                         break;

@@ -107,6 +107,7 @@ static int fill_result(Run *r)
 {
         RunResult *result = &r->result;
         _cleanup_free_ char *warden_death = r->kill_reason == KILL_WARDEN ? run_warden_death(r) : NULL;
+        _cleanup_free_ char *call = run_warden_fatal_call(r);
         RunEnding ending = {
                 .exec_main_code = r->status.exec_main_code,
                 .exec_main_status = r->status.exec_main_status,
@@ -121,6 +122,7 @@ static int fill_result(Run *r)
                 .runtime_usec = r->runtime_usec,
                 .output_max = r->output_max,
                 .warden_death = warden_death,
+                .call = call,
                 .main_exit = r->status.exec_main_exit_monotonic,
                 .warden_exit = r->warden ? r->warden->status.exec_main_exit_monotonic : 0,
         };

@@ -65,6 +65,15 @@ static int add_filter(Run *r, RunSpec *s, Error **reterr)
                 return -ENOMEM;
         memcpy(s->filter, filter, n * sizeof(*filter));
         s->n_filter = (uint32_t) n;
+        if (run_warden_records_calls(r)) {
+                FilterSpec spec = filter_cache_spec(r->policy, unix_sockets);
+                size_t n_recorded;
+
+                k = filter_recorded_numbers(&spec, &s->recorded, &n_recorded);
+                if (k < 0)
+                        return k;
+                s->n_recorded = (uint32_t) n_recorded;
+        }
         return filter_set_uid(s->filter, n, r->peer.uid);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/escape.h"
 #include "broker/run.h"
+#include "policy/filter-compile.h"
 #include "wire/bus-iface.h"
 
 /* A run's warden from its start on: that it lives, how it ends, what it has counted. */
@@ -59,6 +60,21 @@ char *run_warden_death(const Run *r)
         return k < 0 ? NULL : text;
 }
 
+KillReason run_warden_death_reason(const Run *r)
+{
+        const UnitStatus *s = &r->warden->status;
+
+        return s->exec_main_code == CLD_EXITED && s->exec_main_status == WARDEN_EXIT_FATAL_CALL ? KILL_CALL : KILL_WARDEN;
+}
+
+/* The warden's word, as a name that there is. */
+char *run_warden_fatal_call(const Run *r)
+{
+        EgressTally t;
+
+        return run_warden_read_tally(r, &t) && t.counts_calls && t.fatal > 0 ? filter_recorded_name(t.fatal - 1) : NULL;
+}
+
 /* PID 1's own exit statuses, for what it could not do. */
 static const char *start_text(int exec_main_status)
 {
@@ -88,7 +104,7 @@ static void on_over(Run *r)
                         run_end(r);
         } else
                 /* PID 1 stops what is bound to it, and asks politely. */
-                run_kill(r, KILL_WARDEN);
+                run_kill(r, run_warden_death_reason(r));
 }
 
 /* Where it is over, r may be gone afterwards, and its warden with it. */
@@ -103,6 +119,9 @@ static bool on_status(Run *r)
         is_over = w->was_up && unit_status_is_over(s);
         if (is_over)
                 on_over(r);
+        /* Its helpers may still be on their way out. PID 1 ends the run from now on, and why must be known before that. */
+        else if (s->exec_main_code != 0 && r->phase > RUN_STARTING && !r->unit_over && !w->is_ending)
+                run_kill(r, run_warden_death_reason(r));
         return is_over;
 }
 
@@ -266,22 +285,19 @@ static int add_destinations(const EgressTally *t, char ***list)
 }
 
 /* What it counted and was killed before it could write: one record, by us. */
-static void write_lost(Run *r, uint64_t n)
+static void write_lost(Run *r, AuditEvent event, uint64_t n, const char *what, const AuditDetail *detail)
 {
         AuditSubject subject = run_subject(r);
+        AuditDetail d = *detail;
         _cleanup_free_ char *message = NULL;
 
-        if (asprintf(&message,
-                            "Run %s: %llu attempts to reach something were denied, and its warden died before "
-                            "it had them on record",
-                            r->id, (unsigned long long) n) < 0)
+        if (asprintf(&message, "Run %s: %llu %s were denied, and its warden died before it had them on record", r->id,
+                            (unsigned long long) n, what) < 0)
                 message = NULL;
-        (void) audit_write(AUDIT_EGRESS_DENIED, &subject,
-                        &(AuditDetail){ .message = message ?: "Egress denied",
-                                        .reason = "warden-lost",
-                                        .proto = "*",
-                                        .dest_name = "*",
-                                        .count = n });
+        d.message = message ?: "Denied, and not on record";
+        d.reason = "warden-lost";
+        d.count = n;
+        (void) audit_write(event, &subject, &d);
 }
 
 void run_warden_count(Run *r)
@@ -295,15 +311,26 @@ void run_warden_count(Run *r)
         result->ingress_bytes = t.bytes_received;
         result->egress_allowed = t.allowed;
         result->egress_denied = t.denied;
+        if (t.counts_calls)
+                result->syscalls_denied = t.calls_denied;
         (void) add_destinations(&t, &result->egress_denied_to);
+}
+
+static bool is_lost(const Run *r, AuditEvent event, uint64_t counted, uint64_t on_record)
+{
+        return counted > on_record && audit_is_on_record(r->manager->audit, event, r->id, false) <= 0;
 }
 
 void run_warden_write_lost(Run *r)
 {
         EgressTally t;
 
-        if (!run_warden_read_tally(r, &t) || t.denied <= t.denied_on_record ||
-                        audit_is_on_record(r->manager->audit, AUDIT_EGRESS_DENIED, r->id, false) > 0)
+        if (!run_warden_read_tally(r, &t))
                 return;
-        write_lost(r, t.denied - t.denied_on_record);
+        if (is_lost(r, AUDIT_EGRESS_DENIED, t.denied, t.denied_on_record))
+                write_lost(r, AUDIT_EGRESS_DENIED, t.denied - t.denied_on_record, "attempts to reach something",
+                                &(AuditDetail){ .proto = "*", .dest_name = "*" });
+        if (is_lost(r, AUDIT_SYSCALL_DENIED, t.calls_denied, t.calls_on_record))
+                write_lost(r, AUDIT_SYSCALL_DENIED, t.calls_denied - t.calls_on_record, "system calls",
+                                &(AuditDetail){ .syscall = "*" });
 }

@@ -41,6 +41,10 @@ RunWarden *run_warden_free(RunWarden *w)
         closep(&w->journal_fd);
         closep(&w->notify_fd);
         closep(&w->tally_fd);
+        closep(&w->calls_fd);
+        closep(&w->calls_theirs_fd);
+        closep(&w->proc_fd);
+        closep(&w->listener_fd);
         sd_bus_slot_unref(w->properties_slot);
         sd_bus_slot_unref(w->check_slot);
         for (size_t i = 0; i < WARDEN_SLICES; i++)
@@ -60,6 +64,7 @@ RunWarden *run_warden_new(const char *run_id)
                 return NULL;
         w->wall = WALL_NONE;
         w->journal_fd = w->notify_fd = w->tally_fd = w->channel_fd = -1;
+        w->calls_fd = w->calls_theirs_fd = w->proc_fd = w->listener_fd = -1;
         w->is_over = true; /* none is there yet */
         snprintf(w->unit, sizeof(w->unit), WARDEN_UNIT_PREFIX "%s.service", run_id);
         return w;
@@ -154,10 +159,31 @@ static int make_sockets(Run *r, Error **reterr)
         return k < 0 ? k : connect_to(NOTIFY_SOCKET, &r->warden->notify_fd, reterr);
 }
 
+/* Who made a refused call is looked up from outside: in /proc of the host, which the warden's unit does not see. */
+static int make_witness(Run *r, Error **reterr)
+{
+        RunWarden *w = r->warden;
+        int fds[2];
+
+        if (!run_warden_records_calls(r))
+                return 0;
+        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+                return error_set(reterr, -errno, "cannot make the channel of the warden's witness: %m");
+        w->calls_fd = fds[0];
+        w->calls_theirs_fd = fds[1];
+        w->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        return w->proc_fd < 0 ? error_set(reterr, -errno, "/proc: %m") : 0;
+}
+
+bool run_warden_records_calls(const Run *r)
+{
+        return r->warden && policy_records_denied_calls(r->policy);
+}
+
 int run_warden_prepare(Run *r, Error **reterr)
 {
         static int (*const steps[])(Run * r, Error * *reterr) = { make_plan, make_root, make_props,
-                make_tally, make_sockets, make_wall };
+                make_tally, make_sockets, make_witness, make_wall };
 
         r->warden = run_warden_new(r->id);
         if (!r->warden)
@@ -240,7 +266,7 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
         RunWarden *w = r->warden;
         _cleanup_buf_ Buf message = {};
         struct ucred peer;
-        int k = run_channel_receive(fd, &message, &peer);
+        int k = run_channel_receive(fd, &message, &peer, NULL);
 
         if (k == 0) { /* whether the unit is over, PID 1 says */
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
@@ -373,22 +399,23 @@ static int encode_spec(const Run *r, Buf *out)
                 .unit = (char *) r->unit,
                 .invocation_id = (char *) r->status.invocation_id,
                 .caller_uid = r->caller.uid,
+                .record_calls = run_warden_records_calls(r),
         };
 
+        s.kill_on_denied = s.record_calls && policy_u64(r->policy, SYSCALLS_ON_DENIED) == ON_DENIED_KILL;
         warden_plan_to_spec(&w->plan, &s);
         if (getrandom(s.seed, sizeof(s.seed), 0) != sizeof(s.seed))
                 return -EIO;
         return wardenspec_encode(&s, out);
 }
 
-static int send_message(int channel, const int *fds, size_t n)
+static int send_message(int channel, const void *text, size_t n_text, const int *fds, size_t n)
 {
         union {
                 char space[CMSG_SPACE(_WARDEN_FD_MAX * sizeof(int))];
                 struct cmsghdr align;
         } control = {};
-        char text[] = WARDENSPEC_MESSAGE "\0"; /* the last byte says whether the two of IPv6 are there */
-        struct iovec v = { .iov_base = text, .iov_len = sizeof(text) - 1 };
+        struct iovec v = { .iov_base = (void *) (uintptr_t) text, .iov_len = n_text };
         struct msghdr m = { .msg_iov = &v,
                 .msg_iovlen = 1,
                 .msg_control = &control,
@@ -396,7 +423,6 @@ static int send_message(int channel, const int *fds, size_t n)
         struct cmsghdr *c = CMSG_FIRSTHDR(&m);
         ssize_t k;
 
-        text[sizeof(text) - 2] = n == _WARDEN_FD_MAX;
         c->cmsg_level = SOL_SOCKET;
         c->cmsg_type = SCM_RIGHTS;
         c->cmsg_len = CMSG_LEN(n * sizeof(int));
@@ -407,20 +433,10 @@ static int send_message(int channel, const int *fds, size_t n)
         return k < 0 ? -errno : 0;
 }
 
-int run_warden_tell(Run *r, Error **reterr)
+/* Those that this run has, in the order of enum WardenFd; bits says which. */
+static size_t collect_fds(const RunWarden *w, int memfd, int ret[static _WARDEN_FD_MAX], uint32_t *ret_bits)
 {
-        RunWarden *w = r->warden;
         const Wall *wall = &w->wall;
-        _cleanup_close_ int memfd = -1;
-        _cleanup_buf_ Buf b = {};
-        int k = encode_spec(r, &b);
-
-        if (k >= 0)
-                memfd = memfd_sealed("agentbox-wardenspec", b.data, b.size);
-        if (k >= 0 && memfd < 0)
-                k = memfd;
-        if (k < 0)
-                return error_set(reterr, k, "cannot write down what the warden is to do: %s", strerror(-k));
         const int fds[_WARDEN_FD_MAX] = {
                 [WARDEN_FD_SPEC] = memfd,
                 [WARDEN_FD_TCP4] = wall->tcp[0],
@@ -431,15 +447,74 @@ int run_warden_tell(Run *r, Error **reterr)
                 [WARDEN_FD_JOURNAL] = w->journal_fd,
                 [WARDEN_FD_NOTIFY] = w->notify_fd,
                 [WARDEN_FD_TALLY] = w->tally_fd,
+                [WARDEN_FD_CALLS] = w->calls_theirs_fd,
+                [WARDEN_FD_PROC] = w->proc_fd,
                 [WARDEN_FD_TCP6] = wall->tcp[1],
                 [WARDEN_FD_DNS6] = wall->dns[1],
         };
+        size_t n = 0;
 
-        k = send_message(w->channel_fd, fds, wall->tcp[1] >= 0 ? _WARDEN_FD_MAX : WARDEN_FDS_WITHOUT_IPV6);
+        *ret_bits = 0;
+        for (WardenFd i = 0; i < _WARDEN_FD_MAX; i++)
+                if (fds[i] >= 0) {
+                        ret[n++] = fds[i];
+                        *ret_bits |= UINT32_C(1) << i;
+                }
+        return n;
+}
+
+int run_warden_tell(Run *r, Error **reterr)
+{
+        RunWarden *w = r->warden;
+        _cleanup_close_ int memfd = -1;
+        _cleanup_buf_ Buf b = {}, head = {};
+        int fds[_WARDEN_FD_MAX], k = encode_spec(r, &b);
+        uint32_t bits;
+        size_t n;
+
+        if (k >= 0)
+                memfd = memfd_sealed("agentbox-wardenspec", b.data, b.size);
+        if (k >= 0 && memfd < 0)
+                k = memfd;
+        if (k < 0)
+                return error_set(reterr, k, "cannot write down what the warden is to do: %s", strerror(-k));
+        n = collect_fds(w, memfd, fds, &bits);
+        buf_append(&head, WARDENSPEC_MESSAGE, strlen(WARDENSPEC_MESSAGE));
+        k = buf_u32(&head, bits);
+        if (k >= 0)
+                k = send_message(w->channel_fd, head.data, head.size, fds, n);
         if (k < 0)
                 return error_set(reterr, k, "cannot tell the warden what to do: %s", strerror(-k));
         w->is_told = true;
+        closep(&w->calls_theirs_fd);
+        w->calls_theirs_fd = -1;
         return 0;
+}
+
+static bool is_listener(int fd)
+{
+        char path[64], target[64] = "";
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%i", fd);
+        return readlink(path, target, sizeof(target) - 1) > 0 && streq(target, "anon_inode:seccomp notify");
+}
+
+int run_warden_pass_listener(Run *r, int fd)
+{
+        RunWarden *w = r->warden;
+        int k;
+
+        if (w->calls_fd < 0 || !is_listener(fd))
+                return -EINVAL;
+        if (policy_u64(r->policy, SYSCALLS_ON_DENIED) == ON_DENIED_KILL) {
+                w->listener_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+                if (w->listener_fd < 0)
+                        return -errno;
+        }
+        k = send_message(w->calls_fd, WITNESS_LISTENER, strlen(WITNESS_LISTENER), &fd, 1);
+        closep(&w->calls_fd);
+        w->calls_fd = -1;
+        return k;
 }
 
 void run_warden_drop_start(Run *r)

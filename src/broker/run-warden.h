@@ -6,6 +6,7 @@
 #include <systemd/sd-bus.h>
 #include <systemd/sd-event.h>
 
+#include "broker/broker-result.h"
 #include "broker/broker-root.h"
 #include "broker/broker-unit.h"
 #include "broker/broker-verify.h"
@@ -35,6 +36,11 @@ typedef struct RunWarden {
         UnitProps props;
         char *description;
         int journal_fd, notify_fd, tally_fd;
+        int calls_fd, calls_theirs_fd; /* a pair: over it goes the listener of the run's filter, past the warden to its witness */
+        int proc_fd;
+        /* OnDenied=kill: never used, but held, so that who made a call that the run is ended for does not go on when the
+         * warden, which asks for that by its own end, is gone. */
+        int listener_fd;
 
         int channel_fd;
         sd_event_source *channel_source;
@@ -75,6 +81,10 @@ void run_warden_verify_input(const Run *r, int cgroup_fd, VerifyWarden *ret);
 int run_warden_attach(Run *r, int cgroup_fd, Error **reterr);
 /* What it is to do. It answers, and run_advance() follows. */
 int run_warden_tell(Run *r, Error **reterr);
+/* Whether its witness puts refused system calls on record. */
+bool run_warden_records_calls(const Run *r);
+/* The listener of the run's filter, for the witness; the descriptor stays the caller's. Once. -EINVAL: it is none. */
+int run_warden_pass_listener(Run *r, int fd);
 /* What only the start needed: the wall lives on in the warden and in the run's cgroup. */
 void run_warden_drop_start(Run *r);
 
@@ -103,5 +113,9 @@ void run_warden_count(Run *r);
 void run_warden_write_lost(Run *r);
 /* What it has counted so far; false: not known. */
 bool run_warden_read_tally(const Run *r, EgressTally *ret);
+/* KILL_WARDEN: it died. KILL_CALL: it ended, and wants the run to, for a system call: the name of that; newly allocated, or
+ * NULL. */
+KillReason run_warden_death_reason(const Run *r);
+char *run_warden_fatal_call(const Run *r);
 /* In words, how it ended before its run did; newly allocated. */
 char *run_warden_death(const Run *r);

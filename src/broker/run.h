@@ -177,8 +177,9 @@ int run_prepare(Run *r, Error **reterr);
 int run_load_policy(Run *r, const char **ret_error_name, Error **reterr);
 
 /* run-channel.c: the shim's end of the talk. */
-/* One message, with the credentials that the kernel vouches for. 0: nothing there (any more), ret untouched. */
-int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer);
+/* One message, with the credentials that the kernel vouches for, and the descriptor that came with it (-1: none; NULL: one
+ * is an error). 0: nothing there (any more), ret untouched. */
+int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer, int *ret_fd);
 int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr);
 int run_channel_send_spec(Run *r, Error **reterr);
 /* LAUNCHED, and the shim is known to be gone: takes what it left. */

@@ -213,6 +213,10 @@ static void test_classify(void **state)
                 { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .kill_reason = KILL_WARDEN }, 5,
                                 REASON_KILLED, UINT64_MAX, SIGKILL, 137,
                                 "its network warden died (nobody saw how)" },
+                /* PID 1 may have been faster. */
+                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGTERM, .call = "unshare" }, 5, REASON_KILLED,
+                                UINT64_MAX, SIGTERM, 128 + SIGTERM,
+                                "system call unshare denied, and the policy has OnDenied=kill" },
                 /* The run had ended before, and PID 1 told of its warden first. */
                 { { .exec_main_code = CLD_EXITED,
                                   .exec_main_status = 3,

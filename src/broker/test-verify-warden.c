@@ -246,6 +246,8 @@ static void deny_less(Fixture *f)
         q->l[n - 1] = NULL;
 }
 
+static const char *const recording[] = { "Audit.DeniedSyscalls=yes", NULL };
+
 /* clang-format off */
 #define DO(name, statement)                             \
         static void name(Fixture *f)                    \
@@ -354,6 +356,7 @@ const Break warden_breaks[] = {
         B("warden-settings", records_with_more),
         B("egress-record", no_warden), B("egress-record", fill_journal), B("egress-record", journal_elsewhere),
         B("egress-record", journal_unconnected), B("egress-record", tally_short),
+        B("syscall-record", tally_short, .settings = recording), B("syscall-record", journal_elsewhere, .settings = recording),
 };
 /* clang-format on */
 const size_t n_warden_breaks = ELEMENTSOF(warden_breaks);

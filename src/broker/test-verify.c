@@ -25,6 +25,7 @@ static const char *const open_net[] = { "Network.Egress=open", NULL };
 static const char *const secret[] = { "Files.Credential=token:/etc/credstore/token", NULL };
 static const char *const disk[] = { "Files.WorkspaceStore=disk", NULL };
 static const char *const strict_disk[] = { "Files.WorkspaceStore=disk", "Syscalls.Profile=strict", NULL };
+static const char *const recording[] = { "Audit.DeniedSyscalls=yes", NULL };
 static const char *const strict[] = { "Syscalls.Profile=strict", NULL };
 
 /* clang-format off */
@@ -385,6 +386,7 @@ static void scope_other_program(Fixture *f)
 #define B(promise, function, ...) { promise, #function, function, __VA_ARGS__ }
 
 static const Break breaks[] = {
+        B("escalation", escalate_mount, .settings = recording),
         B("uid", uid_root), B("uid", uid_static), B("uid", uid_saved), B("uid", uid_other),
         B("uid", scope_of_another), B("uid", scope_of_root),
         B("file-wall", scope_old_landlock), B("file-wall", scope_other_landlock),
@@ -514,12 +516,25 @@ static void check_good(const char *const *settings, bool v2)
 
 static void test_good(void **state)
 {
-        static const char *const *const all[] = { filtered, none, addresses, open_net, strict, secret, disk, strict_disk };
+        static const char *const *const all[] = { filtered, none, addresses, open_net, strict, secret, disk, strict_disk, recording };
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++) {
                 check_good(all[i], false);
                 check_good(all[i], true);
         }
+}
+
+/* Where refused calls are put on record PID 1 has to let them through, and the shim tries them later. */
+static void test_new_namespaces(void **state)
+{
+        _cleanup_strv_ char **verified = NULL, **wrong = NULL;
+        Fixture f;
+
+        fixture_init(&f, recording, true);
+        escalate_user(&f);
+        assert_int_equal(fixture_verify(&f, &verified, &wrong), 0);
+        assert_true(strv_contains(verified, "syscall-record"));
+        fixture_done(&f);
 }
 
 static void check_break(const Break *b)
@@ -693,6 +708,7 @@ int main(void)
 {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_good),
+                cmocka_unit_test(test_new_namespaces),
                 cmocka_unit_test(test_each_break),
                 cmocka_unit_test(test_each_row_can_fail),
                 cmocka_unit_test(test_each_property_is_verified),

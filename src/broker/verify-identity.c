@@ -139,12 +139,16 @@ int probe_must_fail(const VerifyInput *in, AttestProbe probe, const int *allowed
                                                 strerror(result));
 }
 
+/* Where refused calls are put on record, PID 1 lets them through to our filter, which is not loaded yet: then the shim tries
+ * them under it, new namespaces among them, before it executes anything, and the run does not start where one is not
+ * refused (wire/runspec.h). */
 int verify_escalation(const VerifyInput *in, Buf *why)
 {
-        static const AttestProbe probes[] = { PROBE_UNSHARE_USER, PROBE_MOUNT, PROBE_SETUID_0 };
+        static const AttestProbe probes[] = { PROBE_MOUNT, PROBE_SETUID_0, PROBE_UNSHARE_USER };
+        size_t n = ELEMENTSOF(probes) - policy_records_denied_calls(in->policy);
         int r = 0;
 
-        for (size_t i = 0; i < ELEMENTSOF(probes); i++)
+        for (size_t i = 0; i < n; i++)
                 r |= probe_must_fail(in, probes[i], NULL, 0, why);
         return r;
 }

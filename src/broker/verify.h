@@ -79,6 +79,7 @@ int verify_warden_limits(const VerifyInput *in, Buf *why);
 int verify_warden_addresses(const VerifyInput *in, Buf *why);
 int verify_warden_settings(const VerifyInput *in, Buf *why);
 int verify_egress_record(const VerifyInput *in, Buf *why);
+int verify_syscall_record(const VerifyInput *in, Buf *why);
 
 /* verify-process.c: the same process, seen from outside */
 int verify_process(const VerifyInput *in, Buf *why);

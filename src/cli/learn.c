@@ -68,7 +68,7 @@ static int take_syscall(Learn *l, const json_t *record)
         uint64_t n = egress_record_count(record);
         json_int_t before, sum;
 
-        if (!name || !filter_name_known(name))
+        if (!name || *name == '@' || !filter_name_known(name))
                 return 0;
         if (!l->syscalls && !(l->syscalls = json_object()))
                 return -ENOMEM;
@@ -269,11 +269,13 @@ static int propose_syscalls(Proposals *p, const Learn *l)
         {
                 Proposal *q;
 
-                if (!filter_name_allowable(name)) {
+                if (!filter_name_allowable(name) || filter_call_has_rules(name)) {
                         char *s;
 
                         p->n_left_out++;
-                        if (asprintf(&s, "%s(): it opens a way around the sandbox", name) < 0 ||
+                        if (asprintf(&s, "%s(): %s", name, filter_name_allowable(name)
+                                                                           ? "no line allows it with these arguments"
+                                                                           : "it opens a way around the sandbox") < 0 ||
                                         strv_push(&p->left_out, s) < 0)
                                 return -ENOMEM;
                         continue;
@@ -283,9 +285,10 @@ static int propose_syscalls(Proposals *p, const Learn *l)
                         return -ENOMEM;
                 q->needs_human = true;
                 q->count = (uint64_t) json_integer_value(count);
-                q->meaning = strdup("More of the kernel can be reached then.");
-                if (!q->meaning)
+                if (!q->meaning && asprintf(&q->meaning, "It opens more of the kernel: %s.", filter_call_about(name)) < 0) {
+                        q->meaning = NULL;
                         return -ENOMEM;
+                }
         }
         return 0;
 }

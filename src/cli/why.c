@@ -156,10 +156,14 @@ static void explain_denial(const json_t *record, uint64_t count, Buf *out)
         buf_printf(out, count > 1 ? " (%llu times)\n" : "\n", (unsigned long long) count);
         if (!streq(event, "syscall-denied") || !syscall)
                 return;
-        if (filter_name_known(syscall) && filter_name_allowable(syscall))
-                say(out, "    [Syscalls]\n    Allow=", syscall, "\n");
-        else
+        if (!filter_name_known(syscall) || *syscall == '@' || !filter_name_allowable(syscall))
                 buf_printf(out, "    no policy can allow it: it opens a way around the sandbox\n");
+        else if (filter_call_has_rules(syscall))
+                buf_printf(out, "    no policy can allow it with these arguments\n");
+        else {
+                say(out, "    [Syscalls]\n    Allow=", syscall, "\n");
+                say(out, "    That opens to every program of such runs: ", filter_call_about(syscall), ".\n");
+        }
 }
 
 static bool is_denial(const json_t *record)

@@ -184,7 +184,7 @@ static int stage_landlock(Shim *s)
 
 static int stage_seccomp(Shim *s)
 {
-        return exec_confine_seccomp(&s->spec);
+        return exec_confine_seccomp(&s->spec, s->channel);
 }
 
 /* Behind the filter: whoever finds a way to make a fool of it with a stream has what a workload has, and no more. */

@@ -36,7 +36,7 @@ int exec_confine_limits(const RunSpec *spec);
 /* no_new_privs, and every set empty. bounding: that one, too; only who has CAP_SETPCAP can empty it, and
  * under no_new_privs nothing can be gained from it. */
 int exec_confine_capabilities(bool bounding);
-int exec_confine_seccomp(const RunSpec *spec);
+int exec_confine_seccomp(const RunSpec *spec, int channel);
 
 /* exec-unpack.c: the files of the stream into the workspace, under all the walls of the workload. A service's limits count
  * here as for the workload. */

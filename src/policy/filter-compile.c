@@ -15,8 +15,10 @@
  *      refusals   default: go on.      Arguments that are always refused. Foreign architectures end here.
  *      bound      numbers that are newer than the tables answer ENOSYS
  *      grants     default: refuse.     Calls of the profile, some of them with certain arguments only.
+ *      records    which of the refused calls are left to the listener. A call that is allowed never comes here.
  *
- * Going on is a jump to where the next one starts, put in the place of "return allow". */
+ * Going on is a jump to where the next one starts, put in the place of "return allow"; "return refusal" becomes a jump to
+ * the records where there are any. */
 
 const char *const filter_profile_names[_FILTER_PROFILE_MAX] = {
         [FILTER_PROFILE_JIT] = "jit",
@@ -126,11 +128,12 @@ static int call_number(uint32_t arch, const char *call, int *ret)
 }
 
 /* EPERM is a refusal; any other errno says "not here", on which programs carry on, and OnDenied=kill lets
- * them. */
+ * them. A trap stands for a death that may have to be put on record first: see program_append_records(). */
 static uint32_t refusal_action(const FilterSpec *s, int error)
 {
-        return s->kill_on_denied && error == EPERM ? SCMP_ACT_KILL_PROCESS
-                                                   : SCMP_ACT_ERRNO((uint16_t) error);
+        if (!s->kill_on_denied || error != EPERM)
+                return SCMP_ACT_ERRNO((uint16_t) error);
+        return s->record_denied ? SCMP_ACT_TRAP : SCMP_ACT_KILL_PROCESS;
 }
 
 static int add_rule(const Compiler *c, uint32_t action, int nr, const FilterCompare *compares)
@@ -332,13 +335,12 @@ static int program_append_context(Program *p, scmp_filter_ctx context)
         return 0;
 }
 
-/* Every "return allow" from instruction 0 on becomes a jump to the end of the program. */
-static void program_chain(Program *p)
+/* Every "return what" so far becomes a jump to the end of the program. */
+static void program_redirect(Program *p, uint32_t what)
 {
         for (size_t i = 0; i < p->n; i++)
-                if (p->code[i].code == (BPF_RET | BPF_K) && p->code[i].k == SECCOMP_RET_ALLOW)
-                        p->code[i] = (struct sock_filter) BPF_STMT(
-                                        BPF_JMP | BPF_JA, (uint32_t) (p->n - i - 1));
+                if (p->code[i].code == (BPF_RET | BPF_K) && p->code[i].k == what)
+                        p->code[i] = (struct sock_filter) BPF_STMT(BPF_JMP | BPF_JA, (uint32_t) (p->n - i - 1));
 }
 
 static int program_append_bound(Program *p)
@@ -354,6 +356,98 @@ static int program_append_bound(Program *p)
         memcpy(p->code + p->n, bound, sizeof(bound));
         p->n += ELEMENTSOF(bound);
         return 0;
+}
+
+/* PID 1 asks the same library, ignores what that does not know, and says so in the journal each time. */
+static bool systemd_knows(const char *call)
+{
+        return seccomp_syscall_resolve_name(call) != __NR_SCMP_ERROR;
+}
+
+static bool is_recorded(const char *call)
+{
+        return list_names((char *const *) filter_recorded, call) && systemd_knows(call);
+}
+
+/* The next call of the tables, after the one given, that may be refused on record. */
+static const char *const *recorded_next(const char *const *call)
+{
+        for (call = call ? call + 1 : filter_names; *call; call++)
+                if (**call != '@' && is_recorded(*call))
+                        return call;
+        return NULL;
+}
+
+/* In the program's own numbers. */
+static int arch_number(uint32_t arch, const char *call)
+{
+        int nr = seccomp_syscall_resolve_name_arch(arch, call);
+
+        return nr >= 0 ? nr : -ENOENT;
+}
+
+static int program_append(Program *p, struct sock_filter i)
+{
+        if (p->n == PROGRAM_MAX)
+                return -E2BIG;
+        p->code[p->n++] = i;
+        return 0;
+}
+
+static int program_append_records(Program *p, const FilterSpec *spec, uint32_t arch)
+{
+        const uint32_t refusal = spec->kill_on_denied ? SECCOMP_RET_TRAP : SECCOMP_RET_ERRNO | EPERM,
+                       final = spec->kill_on_denied ? SECCOMP_RET_KILL_PROCESS : refusal;
+        size_t first, last;
+        int r;
+
+        program_redirect(p, refusal);
+        r = program_append(p, (struct sock_filter) BPF_STMT(
+                                              BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+        first = p->n;
+        for (const char *const *call = recorded_next(NULL); r >= 0 && call; call = recorded_next(call)) {
+                int nr = arch_number(arch, *call);
+
+                if (nr >= 0)
+                        r = program_append(p, (struct sock_filter) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t) nr, 0, 0));
+        }
+        last = p->n;
+        if (r >= 0)
+                r = program_append(p, (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, final));
+        if (r >= 0)
+                r = program_append(p, (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF));
+        if (r < 0 || last - first > UINT8_MAX)
+                return r < 0 ? r : -E2BIG;
+        for (size_t i = first; i < last; i++)
+                p->code[i].jt = (uint8_t) (last - i);
+        return 0;
+}
+
+int filter_recorded_numbers(const FilterSpec *spec, uint32_t **ret, size_t *ret_n)
+{
+        _cleanup_free_ uint32_t *numbers = calloc(FILTER_NUMBER_MAX + 1, sizeof(*numbers));
+        size_t n = 0;
+
+        if (!numbers)
+                return -ENOMEM;
+        for (const char *const *call = recorded_next(NULL); call; call = recorded_next(call)) {
+                int nr = arch_number(seccomp_arch_native(), *call);
+
+                /* No arguments make a granted socket() of -1. */
+                if (nr >= 0 && (!call_allowed(spec, *call) || streq(*call, "socket")))
+                        numbers[n++] = (uint32_t) nr;
+        }
+        *ret = TAKE_PTR(numbers);
+        *ret_n = n;
+        return 0;
+}
+
+char *filter_recorded_name(uint32_t number)
+{
+        for (const char *const *call = recorded_next(NULL); call; call = recorded_next(call))
+                if (arch_number(seccomp_arch_native(), *call) == (int) number)
+                        return strdup(*call);
+        return NULL;
 }
 
 static bool is_uid(const struct sock_filter *i)
@@ -446,11 +540,13 @@ int filter_compile_for(const FilterSpec *spec, uint32_t audit_arch, struct sock_
                 return error_set(reterr, -ENOMEM, "Out of memory.");
         r = compile_refusals(spec, audit_arch, p);
         if (r >= 0) {
-                program_chain(p);
+                program_redirect(p, SECCOMP_RET_ALLOW);
                 r = program_append_bound(p);
         }
         if (r >= 0)
                 r = compile_grants(spec, audit_arch, p);
+        if (r >= 0 && spec->record_denied)
+                r = program_append_records(p, spec, audit_arch);
         if (r < 0)
                 return error_set(reterr, r, "Cannot compile the system call filter: %s.", strerror(-r));
 
@@ -468,12 +564,6 @@ int filter_compile(const FilterSpec *spec, struct sock_filter **ret, size_t *ret
         return filter_compile_for(spec, seccomp_arch_native(), ret, ret_n, reterr);
 }
 
-/* PID 1 asks the same library, ignores what that does not know, and says so in the journal each time. */
-static bool systemd_knows(const char *call)
-{
-        return seccomp_syscall_resolve_name(call) != __NR_SCMP_ERROR;
-}
-
 int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reterr)
 {
         _cleanup_strv_ char **list = NULL;
@@ -485,7 +575,8 @@ int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reter
         /* Deny= is left to our own layer: the shim runs under this list, too, and needs more than its
          * workload may. */
         for (const char *const *call = filter_names; *call; call++)
-                if (**call != '@' && (profile_has(spec, *call) || list_names(spec->allow, *call)) &&
+                if (**call != '@' && (profile_has(spec, *call) || list_names(spec->allow, *call) ||
+                                                     (spec->record_denied && is_recorded(*call))) &&
                                 systemd_knows(*call) && strv_extend(&list, *call) < 0)
                         return error_set(reterr, -ENOMEM, "Out of memory.");
         for (size_t i = 0; i < ELEMENTSOF(shim_calls); i++)

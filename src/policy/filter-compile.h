@@ -32,6 +32,8 @@ typedef struct FilterSpec {
         bool inet_sockets;   /* AF_INET and AF_INET6: TCP, UDP, ICMP echo */
         bool kill_on_denied; /* OnDenied=kill: EPERM becomes the end of the process; "not here" stays an
                               * error, as do owners of files and priorities */
+        bool record_denied;  /* a refusal of one of filter_recorded (filter-tables.h) is left to whoever listens, who
+                              * answers EPERM or ends the run, and puts it on record */
         char *const *allow; /* [Syscalls] Allow=, names or @groups; NULL-terminated, may be NULL. Rules about
                              * the arguments of a call stay in force where it is named here. */
         char *const *deny;  /* [Syscalls] Deny=; wins over Allow= */
@@ -49,9 +51,17 @@ int filter_compile(const FilterSpec *spec, struct sock_filter **ret, size_t *ret
  * uid; then it is as it was. */
 int filter_set_uid(struct sock_filter *program, size_t n, uint32_t uid);
 
+/* The numbers of the calls that a program with record_denied leaves to its listener whatever their arguments are: each may
+ * be tried with arguments that nothing would come of (all bits set), to see that somebody listens. Newly allocated. */
+int filter_recorded_numbers(const FilterSpec *spec, uint32_t **ret, size_t *ret_n);
+
+/* The name of one of those calls, newly allocated; NULL: it is none. */
+char *filter_recorded_name(uint32_t number);
+
 /* The names for systemd's SystemCallFilter= allow-list: what the profile and Allow= have, with no regard to
  * Deny=, and the calls that the shim itself needs before its own filter is in place (seccomp, landlock_*,
- * keyctl). Where both layers refuse with an errno ours counts, as the later one. Names that this host's libseccomp,
+ * keyctl); with record_denied those that are put on record, too: the kernel asks no listener about a call that another
+ * filter refuses. Where both layers refuse with an errno ours counts, as the later one. Names that this host's libseccomp,
  * and so its systemd, does not know are left out: such a call is refused there. Allocated strv. */
 int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reterr);
 
@@ -59,5 +69,9 @@ int filter_systemd_allow_list(const FilterSpec *spec, char ***ret, Error **reter
  * may not be). */
 bool filter_name_known(const char *name);
 bool filter_name_allowable(const char *name);
+/* Of a call: whether rules about its arguments hold whatever Allow= says, so that naming it there may change nothing; and
+ * what its group is about, in words that start a sentence. */
+bool filter_call_has_rules(const char *call);
+const char *filter_call_about(const char *call);
 /* All known names and groups, for did-you-mean; NULL-terminated, static. */
 const char *const *filter_known_names(void);

@@ -176,6 +176,14 @@ const char *const filter_names[] = {
         NULL,
 };
 
+const char *const filter_recorded[] = {
+        "@namespaces", "@mount", "@debug", "@io-uring", "@keyring", "@bpf", "@perf", "@userfault", "@handles", "@module",
+        "@boot", "@swap", "@ldt", "acct", "fanotify_init", "fanotify_mark", "quotactl", "quotactl_fd", "vhangup",
+        /* With certain arguments only. */
+        "clone", "personality", "socket",
+        NULL,
+};
+
 static const struct {
         const char *call;
         int number;
@@ -246,4 +254,20 @@ bool filter_name_allowable(const char *name)
 const char *const *filter_known_names(void)
 {
         return filter_names;
+}
+
+bool filter_call_has_rules(const char *call)
+{
+        for (size_t i = 0; i < filter_n_grants; i++)
+                if (streq(filter_grants[i].call, call))
+                        return true;
+        for (size_t i = 0; i < filter_n_refusals; i++)
+                if (streq(filter_refusals[i].call, call))
+                        return true;
+        return false;
+}
+
+const char *filter_call_about(const char *call)
+{
+        return filter_group_of(call)->about;
 }

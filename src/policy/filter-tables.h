@@ -39,6 +39,11 @@ const char *const *filter_group_next(const FilterGroup *g, const char *const *ca
         for (const char *const *call = filter_group_next((group), NULL); call; \
                         call = filter_group_next((group), call))
 
+/* Calls and groups whose refusal is worth a record: an ordinary program never makes them, an exploit begins with them.
+ * Not here is what PID 1's own protections refuse before any filter of ours is heard (clocks: ProtectClock=, ports:
+ * PrivateDevices=, the host's name and log). NULL-terminated. */
+extern const char *const filter_recorded[];
+
 /* Calls that libraries of the years before them do not know. Their numbers are the same on every
  * architecture. -1: not here. */
 int filter_late_number(const char *call) _pure_;

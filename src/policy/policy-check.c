@@ -30,9 +30,24 @@ static bool is_default(const Policy *p, PolicyKey key)
         return policy_value_is_default(p->values + key, key);
 }
 
+/* "yes" by default means: where it can be. Whoever writes it wants it. */
+static const char *records_without_force(const Policy *p)
+{
+        char *const *deny = policy_list(p, SYSCALLS_DENY);
+        bool wanted = policy_u64(p, AUDIT_DENIED_SYSCALLS) != 0;
+
+        if (wanted && p->values[AUDIT_DENIED_SYSCALLS].source.file && !policy_records_denied_calls(p))
+                return "its record is kept by the run's warden, which Egress=filtered alone has";
+        if (policy_records_denied_calls(p) && (strv_contains(deny, "sendmsg") || strv_contains(deny, "@network")))
+                return "what keeps the record is handed out of the run by sendmsg(), which Deny= refuses";
+        return NULL;
+}
+
 /* NULL where the key, as it is set, has force in a service of this version; else why not. */
 static const char *without_force(const Policy *p, PolicyKey key)
 {
+        if (key == AUDIT_DENIED_SYSCALLS)
+                return records_without_force(p);
         if (key != NETWORK_ALLOW)
                 return is_default(p, key) ? NULL : policy_keys[key].pending;
         STRV_FOREACH(i, policy_list(p, key))

@@ -240,6 +240,8 @@ static int add_enforcers(const Policy *p, PolicyKey key, char ***l)
                 /* Only a filtered network has a namespace of agentboxd's making, and a warden. */
                 if ((key == NETWORK_EGRESS || key == AUDIT_ALLOWED_EGRESS) && !is_filtered(p))
                         continue;
+                if (key == AUDIT_DENIED_SYSCALLS && !policy_records_denied_calls(p))
+                        continue;
                 r = strv_extend(l, x->text);
                 if (r < 0)
                         return r;
@@ -259,6 +261,10 @@ static int add_nothing(const Policy *p, PolicyKey key, char ***l)
                 *l = strv_free(*l);
                 return asprintf(&s, "nothing: %s", k->pending) < 0 ? -ENOMEM : strv_push(l, s);
         }
+        if (key == AUDIT_DENIED_SYSCALLS)
+                return strv_extend(l, is_filtered(p) ? "nothing: they are refused without a record"
+                                                     : "nothing: they are refused without a record, which only "
+                                                       "Egress=filtered has a warden for");
         if (k->by & POLICY_BY_WARDEN && policy_is_set(p, key) && !is_filtered(p))
                 return strv_extend(l, policy_u64(p, NETWORK_EGRESS) == EGRESS_NONE
                                                       ? "nothing is needed: there is no network"

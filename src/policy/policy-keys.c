@@ -317,8 +317,12 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Audit", .name = "DeniedSyscalls", .type = POLICY_TYPE_BOOL,
                 .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_WARDEN | POLICY_BY_SCOPE,
                 .fallback = "yes", .max = 1,
-                .pending = "records of system calls are not part of this version",
-                .doc = "Whether refused system calls that point to an attack are recorded.",
+                .doc = "Whether refused system calls that point to an attack (namespaces, mounts, ptrace, bpf, "
+                       "keys, io_uring, modules, foreign socket families and their like) are recorded, with "
+                       "their arguments, process and number. Takes Egress=filtered; with any other the default "
+                       "means no. These calls are then refused by agentbox's own filter alone, whose listener "
+                       "writes the record: PID 1's filter, a second wall, has to let them through to it. "
+                       "\"no\" keeps both walls, and no record.",
         },
 
         [ACCESS_USERS] = {

@@ -53,6 +53,11 @@ bool policy_is_set(const Policy *p, PolicyKey key)
         return p->values[key].set;
 }
 
+bool policy_records_denied_calls(const Policy *p)
+{
+        return policy_u64(p, AUDIT_DENIED_SYSCALLS) != 0 && policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED;
+}
+
 static bool names_variable(char *const *l, const char *name, size_t n)
 {
         STRV_FOREACH(i, l)

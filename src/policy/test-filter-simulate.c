@@ -352,6 +352,89 @@ static void test_other_architecture(void **state)
         }
 }
 
+static bool is_recorded(const char *call)
+{
+        for (const char *const *i = filter_recorded; *i; i++)
+                if (streq(*i, call) || streq(*i, filter_group_of(call)->name))
+                        return true;
+        return false;
+}
+
+static size_t path_length(const struct sock_filter *code, size_t n, const struct seccomp_data *d)
+{
+        bool covered[BPF_MAXINSNS] = {};
+        size_t length = 0;
+
+        (void) simulate(code, n, d, covered);
+        for (size_t i = 0; i < n; i++)
+                length += covered[i];
+        return length;
+}
+
+/* With a listener nothing changes but who answers for a refusal of those calls; and no instruction more stands before a call
+ * that is allowed. */
+static void check_recorded(unsigned profile, bool kill)
+{
+        const Built *plain = build(0, profile, kill);
+        FilterSpec spec = plain->spec;
+        _cleanup_free_ struct sock_filter *code = NULL;
+        size_t n, refused = 0;
+
+        spec.record_denied = true;
+        assert_int_equal(filter_compile(&spec, &code, &n, NULL), 0);
+        assert_true(filter_set_uid(code, n, ROW_UID) > 0);
+        for (size_t i = 0; i < filter_n_rows; i++) {
+                long nr = syscall_number(filter_rows[i].call);
+                struct seccomp_data d = call_data(nr, filter_rows[i].args);
+                uint32_t before = simulate(plain->code, plain->n, &d, NULL), after = simulate(code, n, &d, NULL),
+                         refusal = kill ? SECCOMP_RET_KILL_PROCESS : SECCOMP_RET_ERRNO | EPERM;
+                bool on_record = nr >= 0 && before == refusal && is_recorded(filter_rows[i].call);
+
+                if (nr >= 0 && after != (on_record ? SECCOMP_RET_USER_NOTIF : before))
+                        fail_msg("row %zu, %s: %#x becomes %#x", i + 1, filter_rows[i].call, before, after);
+                refused += on_record;
+                if (nr >= 0 && before == SECCOMP_RET_ALLOW)
+                        assert_int_equal(path_length(code, n, &d), path_length(plain->code, plain->n, &d));
+        }
+        assert_true(refused > 10);
+}
+
+static void test_recorded(void **state)
+{
+        for (unsigned profile = 0; profile < _FILTER_PROFILE_MAX; profile++) {
+                check_recorded(profile, false);
+                check_recorded(profile, true);
+        }
+}
+
+/* The numbers that are tried are refused with all bits set; where Allow= names a call, it is not among them. */
+static void test_recorded_numbers(void **state)
+{
+        static char ptrace[] = "ptrace";
+        char *const allow[] = { ptrace, NULL };
+        FilterSpec spec = build(0, FILTER_PROFILE_DEFAULT, false)->spec;
+        bool has_unshare = false;
+
+        spec.record_denied = true;
+        spec.allow = allow;
+        _cleanup_free_ struct sock_filter *code = NULL;
+        _cleanup_free_ uint32_t *numbers = NULL;
+        size_t n, n_numbers;
+
+        assert_int_equal(filter_compile(&spec, &code, &n, NULL), 0);
+        assert_int_equal(filter_recorded_numbers(&spec, &numbers, &n_numbers), 0);
+        assert_true(n_numbers > 40);
+        for (size_t i = 0; i < n_numbers; i++) {
+                static const uint64_t all[6] = { UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX };
+                struct seccomp_data d = call_data(numbers[i], all);
+
+                assert_int_equal(simulate(code, n, &d, NULL), SECCOMP_RET_USER_NOTIF);
+                assert_true((long) numbers[i] != syscall_number("ptrace"));
+                has_unshare = has_unshare || (long) numbers[i] == syscall_number("unshare");
+        }
+        assert_true(has_unshare);
+}
+
 #define WHOLE_PROGRAM_TESTS 4
 
 static size_t add_rows(struct CMUnitTest *tests, RowCase *cases)
@@ -399,7 +482,7 @@ static size_t add_whole_programs(struct CMUnitTest *tests)
 
 int main(void)
 {
-        size_t most = (filter_n_rows + 4 * WHOLE_PROGRAM_TESTS) * _FILTER_PROFILE_MAX + 3, n;
+        size_t most = (filter_n_rows + 4 * WHOLE_PROGRAM_TESTS) * _FILTER_PROFILE_MAX + 5, n;
         _cleanup_free_ struct CMUnitTest *tests = calloc(most, sizeof(struct CMUnitTest));
         _cleanup_free_ RowCase *cases = calloc(most, sizeof(RowCase));
         int r;
@@ -410,6 +493,8 @@ int main(void)
         tests[n++] = (struct CMUnitTest) cmocka_unit_test(test_rows_complete);
         tests[n++] = (struct CMUnitTest) cmocka_unit_test(test_order);
         tests[n++] = (struct CMUnitTest) cmocka_unit_test(test_other_architecture);
+        tests[n++] = (struct CMUnitTest) cmocka_unit_test(test_recorded);
+        tests[n++] = (struct CMUnitTest) cmocka_unit_test(test_recorded_numbers);
         n += add_whole_programs(tests + n);
         r = _cmocka_run_group_tests("filter-simulate", tests, n, NULL, NULL);
         for (size_t i = 0; i < n; i++)

@@ -300,7 +300,8 @@ static void test_enforceable(void **state)
 {
         static const char *const rows[][2] = {
                 { "[Files]\nRoot=/\n", "Files.Root=/" },
-                { "[Audit]\nDeniedSyscalls=no\n", "Audit.DeniedSyscalls=no" },
+                { "[Network]\nEgress=none\n[Audit]\nDeniedSyscalls=yes\n", "Audit.DeniedSyscalls=yes" },
+                { "[Syscalls]\nDeny=sendmsg\n", "Audit.DeniedSyscalls=yes" },
         };
         _cleanup_policy_ Policy *none = parsed("[Network]\nEgress=none\nAllow=tls example.org\nEgressBytes=1\n"
                                                "Connections=1\n");
@@ -308,6 +309,8 @@ static void test_enforceable(void **state)
                                                 "EgressBytes=0\nConnections=8192\n[Audit]\nAllowedEgress=no\n");
         _cleanup_policy_ Policy *tree = parsed("[Files]\nRoot=/srv/tree\n");
         _cleanup_policy_ Policy *same = parsed("[Files]\nCopyOutSize=1M\nCopyOutFiles=1\n[Audit]\nDeniedSyscalls=yes\n");
+
+        _cleanup_policy_ Policy *unrecorded = parsed("[Syscalls]\nDeny=sendmsg\n[Audit]\nDeniedSyscalls=no\n");
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 _cleanup_policy_ Policy *p = parsed(rows[i][0]);
@@ -321,6 +324,9 @@ static void test_enforceable(void **state)
         assert_int_equal(policy_check_enforceable(rules, false, NULL), 0);
         assert_int_equal(policy_check_enforceable(tree, false, NULL), 0);
         assert_int_equal(policy_check_enforceable(same, false, NULL), 0);
+        assert_int_equal(policy_check_enforceable(unrecorded, false, NULL), 0);
+        assert_true(policy_records_denied_calls(same));
+        assert_false(policy_records_denied_calls(none) || policy_records_denied_calls(unrecorded));
 }
 
 /* Each key of [Network] and what it is enforced by, as "policy explain" says it. */
@@ -335,7 +341,9 @@ static void test_explain_network(void **state)
                 { "", NETWORK_EGRESS_BYTES, "" },
                 { "", NETWORK_CONNECTIONS, "the run's warden" },
                 { "", AUDIT_ALLOWED_EGRESS, "the run's warden" },
-                { "", AUDIT_DENIED_SYSCALLS, "nothing: records of system calls" },
+                { "", AUDIT_DENIED_SYSCALLS, "the run's warden" },
+                { "[Audit]\nDeniedSyscalls=no\n", AUDIT_DENIED_SYSCALLS, "nothing: they are refused without a record" },
+                { "[Network]\nEgress=none\n", AUDIT_DENIED_SYSCALLS, "nothing: they are refused without a record, which" },
                 { "[Network]\nEgressBytes=1M\n", NETWORK_EGRESS_BYTES, "the run's warden, which counts" },
                 { "[Network]\nEgress=none\n", NETWORK_CONNECTIONS, "nothing is needed" },
                 { "[Network]\nEgress=open\n", NETWORK_CONNECTIONS, "nothing: the host's network" },

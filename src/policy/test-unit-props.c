@@ -77,11 +77,9 @@ static void test_default(void **state)
         assert_int_equal(find(&p, "MemorySwapMax")->u, 0);
         assert_int_equal(find(&p, "CPUQuotaPerSecUSec")->u, 1000000);
         assert_int_equal(find(&p, "CapabilityBoundingSet")->u, 0);
-        assert_int_equal(find(&p, "RestrictNamespaces")->u, 0);
         assert_true(find(&p, "SystemCallFilter")->u);
         assert_true(strv_contains(find(&p, "SystemCallFilter")->l, "execve"));
-        assert_false(strv_contains(find(&p, "SystemCallFilter")->l, "mount"));
-        assert_false(strv_contains(find(&p, "RestrictAddressFamilies")->l, "AF_PACKET"));
+        assert_false(strv_contains(find(&p, "SystemCallFilter")->l, "clock_settime"));
         check_line(&p, "ExecStart", "ExecStart=/usr/lib/agentbox/agentbox-exec /workspace");
         check_line(&p, "CPUQuotaPerSecUSec", "CPUQuota=100%");
         check_line(&p, "RuntimeMaxUSec", "RuntimeMaxSec=60s");
@@ -96,6 +94,31 @@ static void test_default(void **state)
         assert_null(unit_props_find(&p, "IOWeight"));
         assert_null(unit_props_find(&p, "MemoryDenyWriteExecute"));
         assert_null(unit_props_find(&p, "Environment"));
+}
+
+/* Of two filters the one that refuses is heard, not the one that asks: what is put on record passes PID 1's. */
+static void test_records(void **state)
+{
+        static const char *const no[] = { "Audit.DeniedSyscalls=no", NULL };
+        static const char *const walls[] = { "RestrictNamespaces", "RestrictAddressFamilies", "LockPersonality",
+                "ProtectKernelModules" };
+        static const char *const calls[] = { "mount", "unshare", "ptrace", "io_uring_setup", "init_module" };
+        _cleanup_(unit_props_done) UnitProps with = {}, without = {};
+
+        make(&context, NULL, &with);
+        make(&context, no, &without);
+        for (size_t i = 0; i < ELEMENTSOF(walls); i++) {
+                assert_null(unit_props_find(&with, walls[i]));
+                find(&without, walls[i]);
+        }
+        for (size_t i = 0; i < ELEMENTSOF(calls); i++) {
+                assert_true(strv_contains(find(&with, "SystemCallFilter")->l, calls[i]));
+                assert_false(strv_contains(find(&without, "SystemCallFilter")->l, calls[i]));
+        }
+        assert_true(strv_contains(find(&with, "InaccessiblePaths")->l, "-+/usr/lib/modules"));
+        assert_int_equal(find(&without, "RestrictNamespaces")->u, 0);
+        assert_true(find(&without, "LockPersonality")->u);
+        assert_false(strv_contains(find(&without, "RestrictAddressFamilies")->l, "AF_PACKET"));
 }
 
 static void test_versions(void **state)
@@ -297,6 +320,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_rows),
                 cmocka_unit_test(test_default),
+                cmocka_unit_test(test_records),
                 cmocka_unit_test(test_versions),
                 cmocka_unit_test(test_egress),
                 cmocka_unit_test(test_network_namespace_is_needed),

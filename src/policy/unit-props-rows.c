@@ -57,6 +57,7 @@ static FilterSpec filter_spec(const Policy *p)
                 .unix_sockets = true, /* the finer layer decides: systemd's filter cannot tell socket() from
                                          socketpair() */
                 .inet_sockets = true,
+                .record_denied = policy_records_denied_calls(p),
                 .allow = policy_list(p, SYSCALLS_ALLOW),
                 .deny = policy_list(p, SYSCALLS_DENY),
         };
@@ -233,8 +234,12 @@ static int fill_inaccessible(const Policy *p, const UnitContext *c, UnitProp *q,
                 "-+/proc/keys", "-+/proc/locks", "-+/proc/modules", "-+/proc/partitions", "-+/proc/pressure",
                 "-+/proc/sched_debug", "-+/proc/scsi", "-+/proc/swaps", "-+/proc/sys/kernel/random/boot_id",
                 "-+/proc/timer_list", "-+/proc/tty" };
+        /* As ProtectKernelModules= has it. */
+        static const char *const modules[] = { "-+/usr/lib/modules" };
         int r = list_of(paths, ELEMENTSOF(paths), q, reterr);
 
+        if (r >= 0 && policy_records_denied_calls(p))
+                r = list_of(modules, ELEMENTSOF(modules), q, reterr);
         if (r >= 0 && c->systemd_version >= 255)
                 r = list_of(os_release, ELEMENTSOF(os_release), q, reterr);
         if (r < 0 || policy_u64(p, SYSCALLS_PROFILE) != FILTER_PROFILE_JIT)
@@ -330,7 +335,18 @@ static int fill_families(const Policy *p, const UnitContext *c, UnitProp *q, Err
 {
         static const char *const families[] = { "AF_INET", "AF_INET6", "AF_NETLINK", "AF_UNIX" };
 
+        if (policy_records_denied_calls(p))
+                return 0;
         return list_of(families, ELEMENTSOF(families), q, reterr);
+}
+
+/* Of two filters the kernel follows the one that refuses, and asks no listener then: what is to be put on record PID 1 may
+ * not refuse before. The finer layer does, with the same calls and families; the shim sees to it that each arrives there
+ * before anything else runs. */
+static int fill_unrecorded(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->u = q->type == UNIT_PROP_BOOL ? true : NAMESPACES_NONE;
+        return !policy_records_denied_calls(p);
 }
 
 static int fill_syscalls(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
@@ -375,6 +391,8 @@ static int fill_mdwe(const Policy *p, const UnitContext *c, UnitProp *q, Error *
                         ROW("Limit" n "Soft", U64, SERVICE, "resource-limits", .file_name = "", \
                                         __VA_ARGS__)
 #define FROM(key, factor) .keys = K(key), .scale = (factor)
+/* Where such calls are put on record, it is the finer layer's alone. */
+#define UNRECORDED .fill = fill_unrecorded
 #define PID_1_TIMER "PID 1's own timer"
 #define PID_1_RULE "PID 1's own rule"
 
@@ -459,7 +477,7 @@ const UnitPropRow unit_prop_rows[] = {
         ROW("ProcSubset", STRING, SERVICE, "proc", .keys = K(SYSCALLS_PROFILE), .fill = fill_proc_subset),
         SANDBOX("ProtectClock", "seccomp"),
         SANDBOX("ProtectKernelTunables", "proc"),
-        SANDBOX("ProtectKernelModules", "seccomp"),
+        ROW("ProtectKernelModules", BOOL, SERVICE, "seccomp", UNRECORDED),
         SANDBOX("ProtectKernelLogs", "devices"),
         SANDBOX("ProtectHostname", "namespaces"),
         SANDBOX("ProtectControlGroups", "sys"),
@@ -478,10 +496,10 @@ const UnitPropRow unit_prop_rows[] = {
 
         /* System calls: the coarse layer. The fine one is the shim's (filter-compile.h). */
         ROW("RestrictAddressFamilies", BOOL_STRV, SERVICE, "seccomp", .fill = fill_families),
-        ROW("RestrictNamespaces", U64, SERVICE, "seccomp", .u = NAMESPACES_NONE, .text = "yes"),
+        ROW("RestrictNamespaces", U64, SERVICE, "seccomp", UNRECORDED, .text = "yes"),
         SANDBOX("RestrictRealtime", "seccomp"),
         SANDBOX("RestrictSUIDSGID", "seccomp"),
-        SANDBOX("LockPersonality", "seccomp"),
+        ROW("LockPersonality", BOOL, SERVICE, "seccomp", UNRECORDED),
         ROW("MemoryDenyWriteExecute", BOOL, SERVICE, "write-execute", .keys = K(SYSCALLS_PROFILE),
             .fill = fill_mdwe),
         ROW("SystemCallArchitectures", STRV, SERVICE, "seccomp", .fill = fill_architectures),

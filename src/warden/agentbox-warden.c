@@ -17,7 +17,7 @@
  *                source a bounded turn; keep at most 64 KiB a direction
  * must not       open a file; wait for anybody; ask the outside anything because a name was asked for
  *
- * Stages: hello, receive, resolver, confine, ready (each that fails ends the process, which the broker takes as a refusal);
+ * Stages: hello, receive, witness, resolver, confine, ready (each that fails ends the process, which the broker takes as a refusal);
  * then the loop, until SIGTERM says that the run is over: everything that is pending is recorded, and it exits with 0.
  */
 
@@ -37,6 +37,7 @@
 #include "base/parse.h"
 #include "warden/warden-confine.h"
 #include "warden/warden.h"
+#include "warden/witness.h"
 
 #define CHANNEL 0
 #define RESOLVER_PATIENCE_MSEC 5000
@@ -105,12 +106,10 @@ static void listeners_watch(Warden *w, bool watch)
         }
 }
 
-/* The run is over, and nothing in it lives. What it left in the queues of the kernel is still judged and recorded. */
-static void signal_ready(Warden *w, Source *s, uint32_t events)
+/* The run is over. What it left in the queues of the kernel is still judged and recorded. */
+static void stop(Warden *w)
 {
-        struct signalfd_siginfo si;
-
-        if (read(w->signal_fd, &si, sizeof(si)) != sizeof(si) || w->stopping)
+        if (w->stopping)
                 return;
         for (size_t i = 0; i < DRAIN_TURNS * ELEMENTSOF(w->listeners); i++) {
                 size_t k = i % ELEMENTSOF(w->listeners);
@@ -132,6 +131,30 @@ static void signal_ready(Warden *w, Source *s, uint32_t events)
                                 w->fds[i] >= 0)
                         close(TAKE_FD(w->fds[i]));
         (void) records_flush(&w->records, w->now);
+}
+
+static void signal_ready(Warden *w, Source *s, uint32_t events)
+{
+        struct signalfd_siginfo si;
+
+        if (read(w->signal_fd, &si, sizeof(si)) == sizeof(si))
+                stop(w);
+}
+
+/* A witness that has died cannot be replaced: without it no refused call is on record. The run ends with its warden. */
+static void witness_ready(Warden *w, Source *s, uint32_t events)
+{
+        char what;
+        ssize_t n = read(w->witness_fd, &what, 1);
+
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+                return;
+        if (n != 1 || what != WITNESS_DONE) {
+                w->exit_status = n == 1 && what == WITNESS_FATAL ? WARDEN_EXIT_FATAL_CALL : EXIT_FAILURE;
+                stop(w);
+        }
+        closep(&w->witness_fd);
+        w->witness_fd = -1;
 }
 
 /* Every second while something waits. */
@@ -199,7 +222,8 @@ static int loop(Warden *w)
 {
         struct epoll_event events[EVENTS_MAX];
 
-        while (!w->stopping || (w->now < w->stop_deadline && (is_pending(w) || !journal_is_read(&w->records.journal)))) {
+        while (!w->stopping || (w->now < w->stop_deadline && (is_pending(w) || w->witness_fd >= 0 ||
+                                                                             !journal_is_read(&w->records.journal)))) {
                 int n = epoll_wait(w->epoll_fd, events, EVENTS_MAX, time_left(w));
 
                 if (n < 0 && errno != EINTR)
@@ -250,6 +274,22 @@ static int stage_receive(Warden *w)
         return setup_receive(w, CHANNEL);
 }
 
+/* As early as that, so that nothing of the network or the run has reached this process when it is copied. */
+static int stage_witness(Warden *w)
+{
+        const WitnessFds fds = {
+                .calls = w->fds[WARDEN_FD_CALLS], .proc = w->fds[WARDEN_FD_PROC], .journal = w->fds[WARDEN_FD_JOURNAL]
+        };
+        int r = w->spec.record_calls ? witness_start(&w->spec, w->tally, &fds, &w->witness_fd) : 0;
+
+        if (w->spec.record_calls && r >= 0)
+                atomic_store(&w->tally->counts_calls, 1);
+        closep(w->fds + WARDEN_FD_CALLS);
+        closep(w->fds + WARDEN_FD_PROC);
+        w->fds[WARDEN_FD_CALLS] = w->fds[WARDEN_FD_PROC] = -1;
+        return r;
+}
+
 static bool needs_resolver(const Warden *w)
 {
         if (w->spec.proxy_host[0])
@@ -275,6 +315,7 @@ static int open_sources(Warden *w)
         w->journal_source.ready = journal_ready;
         w->resolver_source.ready = resolver_ready;
         w->signal_source.ready = signal_ready;
+        w->witness_source.ready = witness_ready;
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(listeners); i++) {
                 w->listeners[i].ready = accept_ready;
                 w->dns[i].ready = dns_udp_ready;
@@ -292,6 +333,8 @@ static int open_sources(Warden *w)
                 r = warden_watch(w, w->signal_fd, EPOLLIN, &w->signal_source);
         if (r >= 0 && w->resolver.fd >= 0)
                 r = warden_watch(w, w->resolver.fd, EPOLLIN, &w->resolver_source);
+        if (r >= 0 && w->witness_fd >= 0)
+                r = warden_watch(w, w->witness_fd, EPOLLIN, &w->witness_source);
         return r;
 }
 
@@ -371,7 +414,7 @@ static int stage_confine(Warden *w)
         int r = w->resolver.fd >= 0 ? resolver_wait(&w->resolver, RESOLVER_PATIENCE_MSEC) : 0;
 
         if (r >= 0)
-                r = warden_confine_files();
+                r = warden_confine_files(-1);
         return r < 0 ? r : warden_confine_calls();
 }
 
@@ -392,6 +435,7 @@ static const struct {
 } stages[] = {
         { "hello", stage_hello },
         { "receive", stage_receive },
+        { "witness", stage_witness },
         { "resolver", stage_resolver },
         { "loop", stage_loop },
         { "confine", stage_confine },
@@ -418,6 +462,7 @@ static void warden_done(Warden *w)
         if (w->tally)
                 munmap(w->tally, sizeof(*w->tally));
         splicer_close(&w->splicer);
+        closep(&w->witness_fd);
         closep(&w->router.fd);
         closep(&w->signal_fd);
         closep(&w->reserve_fd);
@@ -440,6 +485,7 @@ int main(int argc, char *argv[])
                 .epoll_fd = -1,
                 .signal_fd = -1,
                 .reserve_fd = -1,
+                .witness_fd = -1,
                 .router.fd = -1,
                 .resolver = RESOLVER_NONE,
                 .splicer = SPLICER_NONE,
@@ -466,5 +512,5 @@ int main(int argc, char *argv[])
         if (r >= 0)
                 r = loop(&w);
         warden_done(&w);
-        return r < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
+        return r < 0 ? EXIT_FAILURE : w.exit_status;
 }

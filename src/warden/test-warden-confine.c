@@ -259,7 +259,7 @@ static void test_no_files(void **state)
         if (pid == 0) {
                 int fd;
 
-                if (open("/proc/self/status", O_RDONLY) < 0 || warden_confine_files() < 0)
+                if (open("/proc/self/status", O_RDONLY) < 0 || warden_confine_files(-1) < 0)
                         _exit(9);
                 fd = open("/proc/self/status", O_RDONLY);
                 _exit(fd < 0 && errno == EACCES ? 0 : 1);

@@ -97,19 +97,30 @@ static void make_pair(int type, bool small, int ret[2])
                 assert_int_equal(setsockopt(ret[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
 }
 
-static void send_fds(int channel, const int *fds, size_t n)
+/* Those that are there. */
+static void send_fds(int channel, const int all[static _WARDEN_FD_MAX])
 {
-        char payload[sizeof(WARDENSPEC_MESSAGE)] = WARDENSPEC_MESSAGE;
+        uint8_t payload[sizeof(WARDENSPEC_MESSAGE) - 1 + sizeof(uint32_t)];
         union {
                 struct cmsghdr header;
                 char space[CMSG_SPACE(_WARDEN_FD_MAX * sizeof(int))];
         } control = {};
+        int fds[_WARDEN_FD_MAX];
+        uint32_t bits = 0;
+        size_t n = 0;
+
+        for (WardenFd i = 0; i < _WARDEN_FD_MAX; i++)
+                if (all[i] >= 0) {
+                        fds[n++] = all[i];
+                        bits |= UINT32_C(1) << i;
+                }
         struct iovec v = { .iov_base = payload, .iov_len = sizeof(payload) };
         struct msghdr m = {
                 .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = CMSG_SPACE(n * sizeof(int))
         };
 
-        payload[sizeof(payload) - 1] = n == _WARDEN_FD_MAX;
+        memcpy(payload, WARDENSPEC_MESSAGE, strlen(WARDENSPEC_MESSAGE));
+        memcpy(payload + strlen(WARDENSPEC_MESSAGE), &bits, sizeof(bits)); /* of a machine that writes the low byte first */
         control.header = (struct cmsghdr){
                 .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(n * sizeof(int))
         };
@@ -202,9 +213,10 @@ void box_start(Box *b, Fixture *f, const Options *o)
         fds[WARDEN_FD_JOURNAL] = journal[1];
         fds[WARDEN_FD_NOTIFY] = notify[1];
         fds[WARDEN_FD_TALLY] = b->tally_fd;
-        fds[WARDEN_FD_TCP6] = f->wall.tcp[1];
-        fds[WARDEN_FD_DNS6] = f->wall.dns[1];
-        send_fds(b->channel, fds, f->wall.tcp[1] < 0 || o->tcp_only ? WARDEN_FDS_WITHOUT_IPV6 : (size_t) _WARDEN_FD_MAX);
+        fds[WARDEN_FD_CALLS] = fds[WARDEN_FD_PROC] = -1; /* test-witness.c */
+        fds[WARDEN_FD_TCP6] = o->tcp_only ? -1 : f->wall.tcp[1];
+        fds[WARDEN_FD_DNS6] = o->tcp_only ? -1 : f->wall.dns[1];
+        send_fds(b->channel, fds);
         close(fds[WARDEN_FD_SPEC]);
         close(journal[1]);
         close(notify[1]);

@@ -491,7 +491,7 @@ static void test_records_merged(void **state)
         Attempt a = attempt("a.example", 443), other = a;
 
         book_open(&b);
-        b.records.tokens = 0;
+        b.records.bucket.tokens = 0;
         other.who.tgid = 6;
         for (unsigned i = 0; i < 3; i++)
                 records_denied(&b.records, &a, EGRESS_NO_RULE, 1, 0);

@@ -8,6 +8,7 @@
 #include <netinet/tcp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -37,7 +38,16 @@ static const struct {
         { 0xffff, 0x3, 24 }, /* abstract sockets and signals of processes outside */
 };
 
-int warden_confine_files(void)
+#define LANDLOCK_READ_FILE (UINT64_C(1) << 2)
+#define LANDLOCK_PATH_BENEATH 1
+
+/* Packed, as the kernel has it. */
+typedef struct __attribute__((packed)) PathBeneathAttr {
+        uint64_t allowed_access;
+        int32_t parent_fd;
+} PathBeneathAttr;
+
+int warden_confine_files(int beneath)
 {
         _cleanup_close_ int fd = -1;
         RulesetAttr attr = {};
@@ -53,6 +63,10 @@ int warden_confine_files(void)
         attr.scoped = abis[i].scopes;
         fd = (int) syscall(SYS_landlock_create_ruleset, &attr, abis[i].attr_size, 0);
         if (fd < 0)
+                return -errno;
+        if (beneath >= 0 &&
+                        syscall(SYS_landlock_add_rule, fd, LANDLOCK_PATH_BENEATH,
+                                        &(PathBeneathAttr){ .allowed_access = LANDLOCK_READ_FILE, .parent_fd = beneath }, 0) < 0)
                 return -errno;
         return syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
 }
@@ -175,11 +189,62 @@ static const struct sock_filter program[] = {
         KILL,
 };
 
-int warden_confine_calls(void)
+/* The three requests of a listener by number. That an answer never says "go on" is the witness's own to see to: it stands in
+ * memory. */
+static const struct sock_filter witness_program[] = {
+        LOAD(arch),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0),
+        KILL,
+        LOAD(nr),
+        CALL(__NR_ppoll),
+#ifdef __NR_poll
+        CALL(__NR_poll),
+#endif
+        CALL(__NR_openat),
+        CALL(__NR_read),
+        CALL(__NR_close),
+        CALL(__NR_sendto),
+        CALL(__NR_recvmsg),
+        CALL(__NR_write),
+        CALL(__NR_getsockopt),
+        CALL(__NR_clock_gettime),
+        CALL(__NR_brk),
+        CALL(__NR_munmap),
+        CALL(__NR_restart_syscall),
+        CALL(__NR_rt_sigreturn),
+        CALL(__NR_exit_group),
+        UNLESS(__NR_ioctl, 8),
+        LOAD(args[1]),
+        IS(SECCOMP_IOCTL_NOTIF_RECV),
+        IS(SECCOMP_IOCTL_NOTIF_SEND),
+        IS(SECCOMP_IOCTL_NOTIF_ID_VALID),
+        KILL,
+        UNLESS(__NR_mmap, 7),
+        LOAD(args[3]),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, MAP_ANONYMOUS, 1, 0),
+        KILL,
+        LOAD(args[2]),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, PROT_EXEC, 0, 1),
+        KILL,
+        ALLOW,
+        KILL,
+};
+
+static int confine(const struct sock_filter *filter, size_t n)
 {
-        const struct sock_fprog p = { .len = ELEMENTSOF(program), .filter = (struct sock_filter *) (uintptr_t) program };
+        const struct sock_fprog p = { .len = (unsigned short) n, .filter = (struct sock_filter *) (uintptr_t) filter };
 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
         return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p) < 0 ? -errno : 0;
+}
+
+int warden_confine_calls(void)
+{
+        return confine(program, ELEMENTSOF(program));
+}
+
+int warden_confine_witness(void)
+{
+        return confine(witness_program, ELEMENTSOF(witness_program));
 }

@@ -117,9 +117,20 @@ static void comm_text(const Who *who, char ret[static 64])
         snprintf(ret, 64, "%s", shown ?: "");
 }
 
+static void who_fields(Buf *b, const Who *who)
+{
+        char comm[64];
+
+        if (who->tgid == 0)
+                return;
+        field_u64(b, "AGENTBOX_PID", who->tgid);
+        comm_text(who, comm);
+        field(b, "AGENTBOX_COMM", comm);
+}
+
 static void attempt_fields(Buf *b, const Attempt *a)
 {
-        char address[EGRESS_ADDRESS_TEXT_MAX], comm[64];
+        char address[EGRESS_ADDRESS_TEXT_MAX];
 
         field(b, "AGENTBOX_DEST_NAME", a->name);
         if (a->address.family != 0) {
@@ -131,22 +142,18 @@ static void attempt_fields(Buf *b, const Attempt *a)
         field(b, "AGENTBOX_PROTO", egress_proto_to_string(a->proto));
         field(b, "AGENTBOX_RULE", a->rule);
         field(b, "AGENTBOX_ASKED_NAME", a->asked);
-        if (a->who.tgid != 0) {
-                field_u64(b, "AGENTBOX_PID", a->who.tgid);
-                comm_text(&a->who, comm);
-                field(b, "AGENTBOX_COMM", comm);
-        }
+        who_fields(b, &a->who);
 }
 
 /* "curl[4711]: " */
-static void say_who(Buf *b, const Attempt *a)
+static void say_who(Buf *b, const Who *who)
 {
         char comm[64];
 
-        if (a->who.tgid == 0)
+        if (who->tgid == 0)
                 return;
-        comm_text(&a->who, comm);
-        buf_printf(b, "%s[%u]: ", comm, a->who.tgid);
+        comm_text(who, comm);
+        buf_printf(b, "%s[%u]: ", comm, who->tgid);
 }
 
 static Buf *begin(Journal *j, const char *id, const char *event, int priority)
@@ -192,7 +199,7 @@ int journal_denied(Journal *j, const Attempt *a, EgressReason reason, uint64_t c
                         reason == EGRESS_METADATA ? LOG_WARNING : LOG_NOTICE);
 
         attempt_destination(a, destination);
-        say_who(b, a);
+        say_who(b, &a->who);
         buf_printf(b, "%s (%s) denied", destination, egress_proto_to_string(a->proto));
         if (count > 1)
                 buf_printf(b, " %" PRIu64 " times", count);
@@ -209,7 +216,7 @@ int journal_allowed(Journal *j, const Attempt *a, uint64_t now)
         Buf *b = begin(j, AGENTBOX_MESSAGE_EGRESS_ALLOWED, "egress-allowed", LOG_INFO);
 
         attempt_destination(a, destination);
-        say_who(b, a);
+        say_who(b, &a->who);
         buf_printf(b, "%s (%s) allowed by the rule \"%s\"\n", destination, egress_proto_to_string(a->proto), a->rule);
         attempt_fields(b, a);
         field_u64(b, "AGENTBOX_BYTES_SENT", 0);
@@ -224,7 +231,7 @@ int journal_closed(Journal *j, const Attempt *a, CloseReason reason, uint64_t se
         Buf *b = begin(j, AGENTBOX_MESSAGE_EGRESS_CLOSED, "egress-closed", LOG_INFO);
 
         attempt_destination(a, destination);
-        say_who(b, a);
+        say_who(b, &a->who);
         buf_printf(b, "%s (%s) ended (%s): %" PRIu64 " bytes sent, %" PRIu64 " received\n", destination,
                         egress_proto_to_string(a->proto), close_names[reason], sent, received);
         attempt_fields(b, a);
@@ -232,6 +239,22 @@ int journal_closed(Journal *j, const Attempt *a, CloseReason reason, uint64_t se
         field_u64(b, "AGENTBOX_BYTES_SENT", sent);
         field_u64(b, "AGENTBOX_BYTES_RECEIVED", received);
         field_u64(b, "AGENTBOX_USEC", usec);
+        return commit(j, now);
+}
+
+int journal_call_denied(Journal *j, const char *name, const char *args, const Who *who, uint64_t count, uint64_t now)
+{
+        Buf *b = begin(j, AGENTBOX_MESSAGE_SYSCALL_DENIED, "syscall-denied", LOG_NOTICE);
+
+        say_who(b, who);
+        buf_printf(b, "system call %s(%s) denied", name, args);
+        if (count > 1)
+                buf_printf(b, " %" PRIu64 " times", count);
+        buf_append(b, "\n", 1);
+        field(b, "AGENTBOX_SYSCALL", name);
+        field(b, "AGENTBOX_SYSCALL_ARGS", args);
+        who_fields(b, who);
+        field_u64(b, "AGENTBOX_COUNT", count);
         return commit(j, now);
 }
 

@@ -63,6 +63,9 @@ int journal_allowed(Journal *j, const Attempt *a, uint64_t now);
 int journal_closed(Journal *j, const Attempt *a, CloseReason reason, uint64_t sent, uint64_t received, uint64_t usec,
                 uint64_t now);
 
+/* A refused system call by name; args: as text, "" where several with different ones are told of. */
+int journal_call_denied(Journal *j, const char *name, const char *args, const Who *who, uint64_t count, uint64_t now);
+
 /* journald finds out who wrote a record when it reads it, and of a process that is gone by then only the number: such a
  * record is nobody's. So this process may end once its records have been read. Asked again and again, without waiting. */
 bool journal_is_read(Journal *j);

@@ -4,7 +4,6 @@
 
 #include "base/macro.h"
 #include "warden/warden-records.h"
-#include "warden/warden-timer.h"
 
 /* Denials that get a record each: so many at once, so many a second. */
 #define BURST 200u
@@ -129,15 +128,15 @@ static int write_denied(Records *r, const Attempt *a, EgressReason reason, uint6
         return k;
 }
 
-static bool take_token(Records *r, uint64_t now)
+bool bucket_take(Bucket *b, unsigned burst, unsigned rate, uint64_t now)
 {
-        uint64_t elapsed = MIN2(now - r->tokens_at, 10 * USEC_PER_SEC);
+        uint64_t elapsed = MIN2(now - b->at, 10 * USEC_PER_SEC);
 
-        r->tokens = MIN2(r->tokens + elapsed * RATE, BURST * TOKEN);
-        r->tokens_at = now;
-        if (r->tokens < TOKEN)
+        b->tokens = MIN2(b->tokens + elapsed * rate, burst * TOKEN);
+        b->at = now;
+        if (b->tokens < TOKEN)
                 return false;
-        r->tokens -= TOKEN;
+        b->tokens -= TOKEN;
         return true;
 }
 
@@ -147,7 +146,7 @@ void records_denied(Records *r, const Attempt *a, EgressReason reason, uint64_t 
                 return;
         count(&r->tally->denied, n);
         tally_top(r->tally, a);
-        if (r->journal.blocked_since == 0 && take_token(r, now) && write_denied(r, a, reason, n, now) >= 0)
+        if (r->journal.blocked_since == 0 && bucket_take(&r->bucket, BURST, RATE, now) && write_denied(r, a, reason, n, now) >= 0)
                 return;
         coalesce(r, a, reason, n);
 }
@@ -212,7 +211,7 @@ bool records_unwritable(const Records *r, uint64_t now)
 
 int records_open(Records *r, const WardenSpec *spec, EgressTally *tally, int journal_fd, uint64_t seed)
 {
-        *r = (Records){ .tally = tally, .tokens = BURST * TOKEN, .seed = seed };
+        *r = (Records){ .tally = tally, .bucket = BUCKET_FULL(BURST), .seed = seed };
         r->coalesced = calloc(COALESCED_MAX, sizeof(*r->coalesced));
         if (!r->coalesced)
                 return -ENOMEM;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "warden/warden-journal.h"
+#include "warden/warden-timer.h"
 
 /* Every attempt is counted before the sandbox learns of the verdict, and is on record: one by one, or where there are many,
  * or while the journal has no room, with others like it in one record with their exact number. Nothing here waits. */
@@ -9,6 +10,13 @@
 /* Denials that wait to be written: so many different ones; beyond, they are counted by reason and protocol alone. */
 #define COALESCED_MAX 256u
 #define COALESCED_SLOTS 512u
+
+/* How many records may be written one by one: burst at once, rate a second. */
+typedef struct Bucket {
+        uint64_t tokens, at; /* in millionths; CLOCK_MONOTONIC, microseconds */
+} Bucket;
+#define BUCKET_FULL(burst) ((Bucket){ .tokens = (burst) * USEC_PER_SEC })
+bool bucket_take(Bucket *b, unsigned burst, unsigned rate, uint64_t now);
 
 typedef struct Coalesced {
         uint64_t hash, count; /* count 0: is written */
@@ -20,7 +28,7 @@ typedef struct Coalesced {
 typedef struct Records {
         Journal journal;
         EgressTally *tally;
-        uint64_t tokens, tokens_at; /* for denials that are written one by one, in millionths */
+        Bucket bucket; /* for denials that are written one by one */
         uint64_t seed;
         unsigned n_coalesced;
         uint16_t slots[COALESCED_SLOTS]; /* index + 1 */

@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/parse.h"
 #include "warden/warden.h"
+#include "wire/codec.h"
 
 /* ---- what it sees of itself */
 
@@ -152,10 +153,19 @@ static int take_fds(struct msghdr *m, int ret[_WARDEN_FD_MAX], size_t *ret_n)
         return 0;
 }
 
-static int receive_message(int channel, int ret_fds[_WARDEN_FD_MAX], size_t *ret_n, bool *ret_ipv6)
+/* Of each pair both or none; all others. */
+static bool fds_valid(uint32_t bits, size_t n)
+{
+        const uint32_t ipv6 = bits & WARDEN_FDS_IPV6, witness = bits & WARDEN_FDS_WITNESS;
+
+        return (bits | WARDEN_FDS_IPV6 | WARDEN_FDS_WITNESS) == WARDEN_FDS_ALL && (ipv6 == 0 || ipv6 == WARDEN_FDS_IPV6) &&
+               (witness == 0 || witness == WARDEN_FDS_WITNESS) && (size_t) __builtin_popcount(bits) == n;
+}
+
+static int receive_message(int channel, int ret_fds[_WARDEN_FD_MAX])
 {
         /* Room for a little more than a right message has, to see that there is more. */
-        char payload[sizeof(WARDENSPEC_MESSAGE) + 1];
+        uint8_t payload[sizeof(WARDENSPEC_MESSAGE) + sizeof(uint32_t)];
         union {
                 char space[CMSG_SPACE((_WARDEN_FD_MAX + 4) * sizeof(int))];
                 struct cmsghdr align;
@@ -165,8 +175,10 @@ static int receive_message(int channel, int ret_fds[_WARDEN_FD_MAX], size_t *ret
                 .msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)
         };
         const size_t n_magic = strlen(WARDENSPEC_MESSAGE);
+        int fds[_WARDEN_FD_MAX], r;
+        size_t n_fds, next = 0;
+        uint32_t bits;
         ssize_t n;
-        int r;
 
         do
                 n = recvmsg(channel, &m, MSG_CMSG_CLOEXEC);
@@ -175,16 +187,16 @@ static int receive_message(int channel, int ret_fds[_WARDEN_FD_MAX], size_t *ret
                 return -errno;
         if (n == 0 && m.msg_controllen == 0)
                 return -ECONNRESET;
-        r = take_fds(&m, ret_fds, ret_n);
+        r = take_fds(&m, fds, &n_fds);
         if (r < 0)
                 return r;
-        if ((size_t) n != n_magic + 1 || memcmp(payload, WARDENSPEC_MESSAGE, n_magic) != 0 ||
-                        (payload[n_magic] != 0 && payload[n_magic] != 1) ||
-                        *ret_n != (payload[n_magic] ? (size_t) _WARDEN_FD_MAX : WARDEN_FDS_WITHOUT_IPV6)) {
-                close_all(ret_fds, *ret_n);
+        bits = (size_t) n == n_magic + sizeof(bits) ? read_u32(&(Reader){ .data = payload + n_magic, .size = sizeof(bits) }) : 0;
+        if (memcmp(payload, WARDENSPEC_MESSAGE, n_magic) != 0 || !fds_valid(bits, n_fds)) {
+                close_all(fds, n_fds);
                 return -EBADMSG;
         }
-        *ret_ipv6 = payload[n_magic] == 1;
+        for (WardenFd i = 0; i < _WARDEN_FD_MAX; i++)
+                ret_fds[i] = bits & UINT32_C(1) << i ? fds[next++] : -1;
         return 0;
 }
 
@@ -207,19 +219,18 @@ static int map_tally(int fd, EgressTally **ret)
 int setup_receive(Warden *w, int channel)
 {
         _cleanup_free_ void *data = NULL;
-        size_t n_fds = 0, size = 0;
+        size_t size = 0;
         uint64_t seed;
-        bool ipv6;
         int r;
 
-        r = receive_message(channel, w->fds, &n_fds, &ipv6);
+        r = receive_message(channel, w->fds);
         if (r < 0)
                 return r;
-        for (size_t i = n_fds; i < _WARDEN_FD_MAX; i++)
-                w->fds[i] = -1;
         r = memfd_read_sealed(w->fds[WARDEN_FD_SPEC], WARDENSPEC_SIZE_MAX, &data, &size);
         if (r >= 0)
                 r = wardenspec_decode(data, size, &w->spec);
+        if (r >= 0 && w->spec.record_calls != (w->fds[WARDEN_FD_CALLS] >= 0))
+                r = -EBADMSG;
         if (r < 0)
                 return r;
         close(TAKE_FD(w->fds[WARDEN_FD_SPEC]));

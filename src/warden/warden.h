@@ -23,6 +23,7 @@
  *   warden-relay.c      bytes, both ways
  *   warden-conn.c       one connection's life: states, time-outs, its records
  *   warden-dnsio.c      questions by UDP and TCP
+ *   witness.c           a process of its own: refused system calls
  *   warden-events.c     who it was; what the kernel refused without the warden
  *   warden-records.c, warden-journal.c, warden-resolve.c, warden-route.c, warden-splice.c, warden-timer.c, warden-address.c
  */
@@ -126,6 +127,8 @@ struct Warden {
         Decider *decider;
         int fds[_WARDEN_FD_MAX]; /* -1: not there */
         int epoll_fd, signal_fd, reserve_fd;
+        int witness_fd; /* -1: there is none, or it is done */
+        int exit_status;
         Router router;
         Resolver resolver;
         Events events;
@@ -152,7 +155,7 @@ struct Warden {
         unsigned n_dns_conns;
         uint32_t dns_drops[2]; /* of each DNS socket, recorded already */
 
-        Source listeners[2], dns[2], event_source, journal_source, resolver_source, signal_source;
+        Source listeners[2], dns[2], event_source, journal_source, resolver_source, signal_source, witness_source;
         uint8_t *scratch; /* SPLICE_MAX, though of what is read into it no more than SCRATCH_SIZE is used */
         Splicer splicer;
         struct Datagram *datagram; /* of warden-dnsio.c */

@@ -11,7 +11,7 @@
  *   WardenSpec   u32 magic, run, policy, digest, unit, invocation_id, u32 caller_uid
  *                u32 n, n times (u8 kind, text, name, bool wildcard, u8 family, 16 bytes, u8 prefix_length, u32 port,
  *                                bool ech_allow, private_allow, peer_first)
- *                u64 egress_bytes, u32 connections, bool record_allowed, proxy_host, u32 proxy_port
+ *                u64 egress_bytes, u32 connections, bool record_allowed, record_calls, kill_on_denied, proxy_host, u32 proxy_port
  *                bool has_nat64, 16 bytes, u8 nat64_length, 16 bytes seed
  *   WardenHello  u32 magic, uid, gid, u64 capabilities, bool no_new_privileges, u8 seccomp_mode
  *                u64 netns_inode, userns_inode, mntns_inode, u32 n_fds, canary_loopback, canary_metadata
@@ -152,7 +152,7 @@ static int wardenspec_check(const WardenSpec *s)
         r = check_text(s->proxy_host, ID_MAX);
         if (r < 0)
                 return r;
-        if (!s->run[0] || s->connections == 0 || !proxy_valid(s) || !nat64_valid(s))
+        if (!s->run[0] || s->connections == 0 || (s->kill_on_denied && !s->record_calls) || !proxy_valid(s) || !nat64_valid(s))
                 return -EINVAL;
         if (s->n_rules > WARDENSPEC_RULES_MAX)
                 return -E2BIG;
@@ -200,6 +200,8 @@ int wardenspec_encode(const WardenSpec *s, Buf *out)
         buf_u64(out, s->egress_bytes);
         buf_u32(out, s->connections);
         buf_u8(out, s->record_allowed);
+        buf_u8(out, s->record_calls);
+        buf_u8(out, s->kill_on_denied);
         buf_blob(out, s->proxy_host, strlen(s->proxy_host));
         buf_u32(out, s->proxy_port);
         buf_u8(out, s->has_nat64);
@@ -275,6 +277,8 @@ int wardenspec_decode(const void *p, size_t n, WardenSpec *ret)
         s.egress_bytes = read_u64(&reader);
         s.connections = read_u32(&reader);
         s.record_allowed = read_bool(&reader);
+        s.record_calls = read_bool(&reader);
+        s.kill_on_denied = read_bool(&reader);
         s.proxy_host = read_string(&reader, ID_MAX);
         s.proxy_port = read_port(&reader);
         s.has_nat64 = read_bool(&reader);

@@ -15,6 +15,7 @@
  *   warden  ── WardenHello, WardenReady ────▶  broker     the same
  *   warden  ── EgressTally ────────────────▶  broker      shared file, read when the run has ended
  *   kernel  ── EgressEvent ────────────────▶  warden      ring buffer
+ *   broker  ── seccomp listener ───────────▶  witness    SOCK_SEQPACKET, WARDEN_FD_CALLS: one descriptor, once
  *   warden  ── names, addresses ◀──────────▶  resolver    SOCK_SEQPACKET (resolver/resolve.h)
  *
  * The warden greets first (WardenHello); the broker checks that and sends the spec; the warden confines itself and says
@@ -56,8 +57,8 @@ typedef struct EgressRule {
         bool ech_allow, private_allow, peer_first; /* of tls; of a name; of tcp */
 } EgressRule;
 
-#define WARDENSPEC_MESSAGE "agentbox-warden 1"
-#define WARDENSPEC_MAGIC 0x31574241u /* "ABW1" */
+#define WARDENSPEC_MESSAGE "agentbox-warden 2"
+#define WARDENSPEC_MAGIC 0x32574241u /* "ABW2" */
 #define WARDENSPEC_SIZE_MAX (4u << 20)
 #define WARDENSPEC_RULES_MAX 8192u
 #define WARDENSPEC_SEED_SIZE 16u
@@ -71,6 +72,8 @@ typedef struct WardenSpec {
         uint64_t egress_bytes;  /* EgressBytes=: what may be sent in all; UINT64_MAX: no limit */
         uint32_t connections;   /* Connections=: open at a time; at least 1 */
         bool record_allowed;    /* AllowedEgress= */
+        bool record_calls;      /* DeniedSyscalls= */
+        bool kill_on_denied;    /* OnDenied=kill; only with record_calls */
         char *proxy_host;       /* upstream proxy (CONNECT): a name in lower case or an address, no brackets; "": none */
         uint16_t proxy_port;    /* 0 if and only if there is none */
         bool has_nat64;         /* the operator's own NAT64 prefix, besides the well-known one */
@@ -87,7 +90,8 @@ int wardenspec_encode(const WardenSpec *s, Buf *out);
 int wardenspec_decode(const void *p, size_t n, WardenSpec *ret);
 
 /* The descriptors that come with it, in this order, in ONE message (SCM_RIGHTS) whose payload is WARDENSPEC_MESSAGE
- * followed by one byte: 1 where the two of IPv6 are there, else 0 and they are left out (a kernel without IPv6). */
+ * followed by a u32: bit N is set where descriptor N is there. Left out are the two of IPv6 (a kernel without IPv6) and, without
+ * record_calls, the two of the witness; never one of such two alone, and no others. */
 typedef enum WardenFd {
         WARDEN_FD_SPEC,     /* sealed memfd: WardenSpec */
         WARDEN_FD_TCP4,     /* listener, non-blocking; getsockname() of what it accepts is where the sandbox wanted to go */
@@ -99,11 +103,17 @@ typedef enum WardenFd {
         WARDEN_FD_NOTIFY,   /* connected SOCK_DGRAM: PID 1's notification socket (watchdog) */
         WARDEN_FD_TALLY,    /* EgressTally: a file of exactly this size (root's, in the run's directory: the next broker
                                finds it there), or a memfd sealed in size */
+        WARDEN_FD_CALLS,    /* with record_calls, for the warden's witness alone: SOCK_SEQPACKET, over which the listener of the
+                               run's filter comes, with WITNESS_LISTENER as payload */
+        WARDEN_FD_PROC,     /* the same: a directory, /proc as the broker sees it */
         WARDEN_FD_TCP6,
         WARDEN_FD_DNS6,     /* IPV6_RECVPKTINFO, IPV6_FREEBIND set */
         _WARDEN_FD_MAX,
 } WardenFd;
-#define WARDEN_FDS_WITHOUT_IPV6 ((size_t) WARDEN_FD_TCP6)
+#define WITNESS_LISTENER "agentbox-listener 1"
+#define WARDEN_FDS_IPV6 (UINT32_C(1) << WARDEN_FD_TCP6 | UINT32_C(1) << WARDEN_FD_DNS6)
+#define WARDEN_FDS_WITNESS (UINT32_C(1) << WARDEN_FD_CALLS | UINT32_C(1) << WARDEN_FD_PROC)
+#define WARDEN_FDS_ALL ((UINT32_C(1) << _WARDEN_FD_MAX) - 1)
 
 /* Until it is told what to do the warden cannot answer PID 1's watchdog, whose time is longer then than any start takes.
  * From there on it is this, which the warden tells PID 1 (WATCHDOG_USEC=). */
@@ -153,7 +163,13 @@ typedef struct EgressTally {
         _Atomic uint64_t bytes_sent, bytes_received; /* relayed, seen from the sandbox */
         _Atomic uint32_t n_top; /* the first different destinations that were denied, "NAME:PORT" or "ADDRESS:PORT" */
         char top[EGRESS_TALLY_TOP][EGRESS_TALLY_TEXT];
+        _Atomic uint64_t calls_denied, calls_on_record; /* of the syscall-denied records, as the two of egress-denied */
+        _Atomic uint32_t counts_calls; /* 1: the two before are figures */
+        _Atomic uint32_t fatal; /* the number of the call that the run is ended for, plus one; 0: none */
 } EgressTally;
+
+/* What the warden exits with where the run is to be ended for a system call (OnDenied=kill). */
+#define WARDEN_EXIT_FATAL_CALL 71
 
 /* ---- kernel → warden */
 

@@ -22,6 +22,8 @@
 #define AGENTBOX_MESSAGE_EGRESS_DENIED "62e8eb81255e46d7bdeb48d12fb2e8ac"
 /* egress-closed: an allowed connection is over; its final figures */
 #define AGENTBOX_MESSAGE_EGRESS_CLOSED "aee9c4ed86d041ac860c915bb5c04bea"
+/* syscall-denied: system calls that point to an attack, refused */
+#define AGENTBOX_MESSAGE_SYSCALL_DENIED "62b7fc2c93754c819b042f5c40bf462e"
 /* copy-in: files of the caller's were written into the workspace, before the first instruction */
 #define AGENTBOX_MESSAGE_COPY_IN "dc1f1e6e56d9c23bbe8eb649557f9899"
 /* copy-out: what a dead run had left was read and sent to its client */

@@ -10,7 +10,8 @@
  *   u32 magic, argv, env, cwd, u8 tty, u8 copy_in
  *   u32 n, n times (u16 code, u8 jt, u8 jf, u32 k)
  *   u64 landlock_fs, landlock_write, u8 landlock_exec_written, u8 landlock_scope, u32 landlock_abi
- *   u32 n, n times (u32 resource, u64 max) */
+ *   u32 n, n times (u32 resource, u64 max)
+ *   u32 n, n times u32 recorded */
 
 void runspec_done(RunSpec *s)
 {
@@ -20,6 +21,7 @@ void runspec_done(RunSpec *s)
         free(s->cwd);
         free(s->filter);
         free(s->limits);
+        free(s->recorded);
         *s = (RunSpec){};
 }
 
@@ -40,7 +42,7 @@ static int runspec_check(const RunSpec *s)
                 if (s->limits[i].resource >= RUNSPEC_LIMITS_MAX)
                         return -EINVAL;
         if (s->n_limits > RUNSPEC_LIMITS_MAX || n_argv > RUNSPEC_ARGS_MAX ||
-                        strv_length(s->env) > RUNSPEC_ARGS_MAX || s->n_filter > RUNSPEC_FILTER_MAX ||
+                        strv_length(s->env) > RUNSPEC_ARGS_MAX || s->n_filter > RUNSPEC_FILTER_MAX || s->n_recorded > RUNSPEC_RECORDED_MAX ||
                         strv_length(s->landlock_write) > RUNSPEC_PATHS_MAX || strlen(s->cwd) >= PATH_MAX)
                 return -E2BIG;
         return 0;
@@ -75,6 +77,9 @@ int runspec_encode(const RunSpec *s, Buf *out)
                 buf_u32(out, s->limits[i].resource);
                 buf_u64(out, s->limits[i].max);
         }
+        buf_u32(out, s->n_recorded);
+        for (uint32_t i = 0; i < s->n_recorded; i++)
+                buf_u32(out, s->recorded[i]);
         if (out->error == 0 && out->size > RUNSPEC_SIZE_MAX)
                 out->error = -E2BIG;
         return out->error;
@@ -122,6 +127,22 @@ static void read_limits(Reader *r, RunSpec *s)
         }
 }
 
+static void read_recorded(Reader *r, RunSpec *s)
+{
+        uint32_t n = read_count(r, RUNSPEC_RECORDED_MAX, sizeof(uint32_t));
+
+        if (n == 0)
+                return;
+        s->recorded = calloc(n, sizeof(*s->recorded));
+        if (!s->recorded) {
+                r->error = -ENOMEM;
+                return;
+        }
+        s->n_recorded = n;
+        for (uint32_t i = 0; i < n; i++)
+                s->recorded[i] = read_u32(r);
+}
+
 int runspec_decode(const void *p, size_t n, RunSpec *ret)
 {
         Reader reader = { .data = p, .size = n };
@@ -142,6 +163,7 @@ int runspec_decode(const void *p, size_t n, RunSpec *ret)
         s.landlock_scope = read_bool(&reader);
         s.landlock_abi = read_u32(&reader);
         read_limits(&reader, &s);
+        read_recorded(&reader, &s);
         r = read_end(&reader);
         if (r < 0)
                 return r;

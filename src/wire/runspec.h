@@ -22,16 +22,24 @@
  * "copy-in" is the read end of a pipe, whose other end the caller has: a stream of files (wire/tree.h) for the
  * workspace. When they are written, the shim says so with one ExecCopied message. */
 
+/* Where refused calls are put on record (RunSpec: n_recorded > 0), the filter is loaded with a listener, which the shim sends
+ * over the socket with one EXEC_LISTENER message, and closes. Then it makes each of these calls with all bits of its
+ * arguments set, which nothing would come of. Whoever got the listener answers each with EXEC_CANARY_ERROR, which no filter
+ * and no kernel would; so it is known that PID 1's filters let them through to ours, that ours is in force, and that
+ * somebody listens. A last one, EXEC_CANARY_END with the number of those before it, says that from here on it is the run's.
+ */
+
 /* The shim itself, in the host's /usr, which is the run's. */
 #define SHIM_PATH PKGLIBEXECDIR "/agentbox-exec"
 
 #define RUNSPEC_MESSAGE "agentbox-runspec 2"
-#define RUNSPEC_MAGIC 0x33534241u /* "ABS3" */
+#define RUNSPEC_MAGIC 0x34534241u /* "ABS4" */
 #define RUNSPEC_SIZE_MAX (8u << 20)
 #define RUNSPEC_ARGS_MAX 65536u
 #define RUNSPEC_FILTER_MAX 4096u /* BPF_MAXINSNS */
 #define RUNSPEC_PATHS_MAX 64u
 #define RUNSPEC_LIMITS_MAX 16u /* RLIM_NLIMITS */
+#define RUNSPEC_RECORDED_MAX 512u
 #define RUNSPEC_FDS 5u /* memfd, stdin, stdout, stderr, executed */
 #define RUNSPEC_FDS_MAX (RUNSPEC_FDS + 1) /* copy-in */
 
@@ -58,6 +66,8 @@ typedef struct RunSpec {
                                   this again or fail */
         RunLimit *limits;      /* what PID 1 has not set: a scope has no resource limits */
         uint32_t n_limits;
+        uint32_t *recorded;    /* numbers of calls that the filter leaves to its listener, whatever their arguments */
+        uint32_t n_recorded;   /* 0: the filter has none */
 } RunSpec;
 
 void runspec_done(RunSpec *s);
@@ -108,6 +118,11 @@ typedef struct ExecFailure {
 int exec_failure_encode(const ExecFailure *f, Buf *out);
 int exec_failure_decode(const void *p, size_t n, ExecFailure *ret);
 const char *exec_stage_to_string(ExecStage stage); /* "receive", ...; never NULL */
+
+#define EXEC_LISTENER "agentbox-exec-listener 1" /* payload; one descriptor comes with it */
+#define EXEC_CANARY_ERROR EHWPOISON
+/* bpf(EXEC_CANARY_END, NUMBER): a command that no kernel has. */
+#define EXEC_CANARY_END UINT64_C(0x61676e74626f7831)
 
 /* The files are in the workspace: so many, of so many bytes; and so many the caller says it left out. */
 #define EXEC_COPIED_MAGIC 0x31494241u /* "ABI1" */

@@ -42,6 +42,8 @@ static WardenSpec sample(void)
                 .egress_bytes = UINT64_MAX,
                 .connections = 1024,
                 .record_allowed = true,
+                .record_calls = true,
+                .kill_on_denied = true,
                 .proxy_host = S("proxy.example"),
                 .proxy_port = 3128,
                 .has_nat64 = true,
@@ -80,7 +82,7 @@ static void test_round_trip(void **state)
                 assert_int_equal(x->peer_first, y->peer_first);
         }
         assert_true(in.egress_bytes == out.egress_bytes && in.connections == out.connections);
-        assert_true(out.record_allowed && out.has_nat64);
+        assert_true(out.record_allowed && out.record_calls && out.kill_on_denied && out.has_nat64);
         assert_string_equal(in.proxy_host, out.proxy_host);
         assert_int_equal(in.proxy_port, out.proxy_port);
         assert_memory_equal(in.nat64, out.nat64, sizeof(in.nat64));
@@ -92,7 +94,7 @@ static void test_round_trip(void **state)
 /* What the bytes are must not change without the magic number changing, too. */
 static void test_golden(void **state)
 {
-        static const uint8_t golden[] = "ABW1"
+        static const uint8_t golden[] = "ABW2"
                                         "\1\0\0\0r"
                                         "\1\0\0\0p"
                                         "\1\0\0\0d"
@@ -103,7 +105,7 @@ static void test_golden(void **state)
                                         "\3\5\0\0\0tcp x\0\0\0\0\0\2\xc0\0\2\x4d\0\0\0\0\0\0\0\0\0\0\0\0\x20\x38\x15\0\0\0\0\1"
                                         "\2\1\0\0\0\0\0\0"
                                         "\5\0\0\0"
-                                        "\1"
+                                        "\1\1\1"
                                         "\0\0\0\0\0\0\0\0"
                                         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                                         "\1\2\3\4\5\6\7\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f\x10";
@@ -224,6 +226,7 @@ static void test_spec_rules(void **state)
         text[255] = 0;
         assert_int_equal(encode_with(&s), 0);
         s = sample(), s.connections = 0, assert_int_equal(encode_with(&s), -EINVAL);
+        s = sample(), s.record_calls = false, assert_int_equal(encode_with(&s), -EINVAL);
         s = sample(), s.n_rules = WARDENSPEC_RULES_MAX + 1, assert_int_equal(encode_with(&s), -E2BIG);
         s = sample(), s.rules = NULL, s.n_rules = 0, assert_int_equal(encode_with(&s), 0);
 

@@ -23,6 +23,7 @@ static struct sock_filter program[] = {
 static char *sample_argv[] = { S("/bin/sh"), S(""), S("\x01\xff"), NULL };
 static char *sample_env[] = { S("A=1"), S("B="), NULL };
 static RunLimit sample_limits[] = { { .resource = 7, .max = 1024 }, { .resource = 4, .max = UINT64_MAX } };
+static uint32_t sample_recorded[] = { 272, 101 };
 static char *sample_paths[] = { S("/workspace"), S("/tmp"), NULL };
 
 /* Borrowed parts: never given to runspec_done(). */
@@ -43,6 +44,8 @@ static RunSpec sample(void)
                 .landlock_abi = 7,
                 .limits = sample_limits,
                 .n_limits = ELEMENTSOF(sample_limits),
+                .recorded = sample_recorded,
+                .n_recorded = ELEMENTSOF(sample_recorded),
         };
 }
 
@@ -73,6 +76,8 @@ static void test_round_trip(void **state)
                 assert_int_equal(out.limits[i].resource, in.limits[i].resource);
                 assert_int_equal(out.limits[i].max, in.limits[i].max);
         }
+        assert_int_equal(out.n_recorded, in.n_recorded);
+        assert_memory_equal(out.recorded, in.recorded, in.n_recorded * sizeof(*in.recorded));
         assert_true(out.tty && out.copy_in && out.landlock_exec_written && out.landlock_scope);
         runspec_done(&out);
 
@@ -123,7 +128,7 @@ static void test_scope_start(void **state)
 /* The bytes themselves: what they are must not change without the magic number changing, too. */
 static void test_golden(void **state)
 {
-        static const uint8_t golden[] = "ABS3"
+        static const uint8_t golden[] = "ABS4"
                                         "\3\0\0\0"
                                         "\7\0\0\0/bin/sh"
                                         "\0\0\0\0"
@@ -145,7 +150,9 @@ static void test_golden(void **state)
                                         "\7\0\0\0"
                                         "\2\0\0\0"
                                         "\7\0\0\0\0\4\0\0\0\0\0\0"
-                                        "\4\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff";
+                                        "\4\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"
+                                        "\2\0\0\0"
+                                        "\x10\1\0\0\x65\0\0\0";
         RunSpec in = sample();
         Buf b = {};
 

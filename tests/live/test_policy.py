@@ -115,7 +115,7 @@ def test_indexes_prints_rules_that_parse():
 
 
 def test_keys_without_force_are_refused_by_name():
-    for section, text in (("Files", "Root=/srv/image.raw"), ("Audit", "DeniedSyscalls=no"), ("Network", "Egress=open\nEgressBytes=1M"),
+    for section, text in (("Files", "Root=/srv/image.raw"), ("Network", "Egress=none\n[Audit]\nDeniedSyscalls=yes"), ("Network", "Egress=open\nEgressBytes=1M"),
                           ("Network", "Egress=addresses\nConnections=5")):
         policy("live-later", f"[{section}]\n{text}\n")
         expect(run("/bin/true", policy="live-later"), 125, err=text.splitlines()[-1].split("=")[0])

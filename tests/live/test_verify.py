@@ -2,7 +2,7 @@
 """Every promise is checked on the very run: each verifier must be able to fail."""
 import json
 
-from box import agentbox, dropin, expect, journal, only, policy, records, run, start
+from box import agentbox, dropin, expect, journal, only, policy, records, run, runs, start, wait_for
 
 # What a host's drop-in could say, by accident or not, and a word that the refusal must contain.
 LOOSENING = [
@@ -116,11 +116,12 @@ WARDEN_LOOSENING = [
 
 
 def loosened_runs():
-    """(drop-in, what agentbox did) for each."""
+    """(drop-in, what agentbox did) for each; under a policy that wants all settings of PID 1's."""
+    policy("live-walls", "[Audit]\nDeniedSyscalls=no\n")
     for text, word in LOOSENING:
         lines = "\n".join(text.splitlines())
         dropin(f"[Service]\n{lines}\n")
-        yield text, word, run("/bin/sh", "-c", "echo untrusted-code-ran")
+        yield text, word, run("/bin/sh", "-c", "echo untrusted-code-ran", policy="live-walls")
 
 
 def test_each_loosening_dropin_is_refused():
@@ -220,14 +221,18 @@ def test_verified_names_are_on_record():
 
 
 def test_exposure_of_a_runs_unit():
+    """It reads settings, not effect: of calls that agentbox's own filter refuses, so that they can be put on record, it knows nothing."""
     from box import sh
-    client = start("/bin/sh", "-c", "echo ready; sleep 60", options=["--timeout", "120s"])
-    assert client.stdout.readline() == b"ready\n"
-    unit = sh("systemctl list-units --plain --no-legend 'agentbox-*.service'").split()[0]
-    text = sh(["systemd-analyze", "security", "--no-pager", unit])
-    exposure = float(text.split("Overall exposure level for")[1].split(":")[1].split()[0])
-    assert exposure <= 0.5, exposure
-    agentbox("kill", "--all")
+    policy("live-walls", "[Audit]\nDeniedSyscalls=no\n")
+    for name, most in (("live-walls", 0.5), ("default", 2.8)):
+        client = start("/bin/sh", "-c", "echo ready; sleep 60", options=["--timeout", "120s"], policy=name)
+        assert client.stdout.readline() == b"ready\n"
+        unit = sh("systemctl list-units --plain --no-legend 'agentbox-*.service'").split()[0]
+        text = sh(["systemd-analyze", "security", "--no-pager", unit])
+        exposure = float(text.split("Overall exposure level for")[1].split(":")[1].split()[0])
+        assert exposure <= most, (name, exposure)
+        agentbox("kill", "--all")
+        wait_for("its end", lambda: not runs())
 
 
 def test_exposure_of_the_broker():
