@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "base/escape.h"
@@ -12,7 +11,6 @@
 #include "cli/copy-spec.h"
 
 #define PIPE_SIZE (1 << 20)
-#define RESULT "result" /* the name in the fresh directory */
 
 /* ---- words */
 
@@ -148,31 +146,6 @@ void copy_out_sent(CopyOut *c)
         c->write_fd = -1;
 }
 
-static int make_temporary(CopyOutItem *i)
-{
-        uint64_t random;
-
-        if (getrandom(&random, sizeof(random), 0) != sizeof(random))
-                return -EIO;
-        snprintf(i->temporary, sizeof(i->temporary), ".agentbox-%016llx", (unsigned long long) random);
-        if (mkdirat(i->parent_fd, i->temporary, 0700) < 0) {
-                i->temporary[0] = 0;
-                return -errno;
-        }
-        i->temporary_fd =
-                        openat(i->parent_fd, i->temporary, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        return i->temporary_fd < 0 ? -errno : 0;
-}
-
-static void remove_temporary(CopyOutItem *i)
-{
-        closep(&i->temporary_fd);
-        i->temporary_fd = -1;
-        if (i->temporary[0])
-                (void) tree_remove(i->parent_fd, i->temporary);
-        i->temporary[0] = 0;
-}
-
 /* ---- what comes */
 
 /* The results come in the order in which they were asked for. */
@@ -184,14 +157,14 @@ static int place(void *userdata, const char *path, TreePlace *ret)
         if (c->n_tops >= c->n_items || !streq(path, c->items[c->n_tops].source))
                 return -EBADMSG;
         c->item = c->items + c->n_tops++;
-        r = make_temporary(c->item);
+        r = copy_temporary_make(c->item->parent_fd, c->item->temporary, &c->item->temporary_fd);
         if (r < 0)
                 return r;
         fd = openat(c->item->temporary_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         if (fd < 0)
                 return -errno;
         ret->fd = fd;
-        strcpy(ret->name, RESULT);
+        strcpy(ret->name, COPY_TEMPORARY_ENTRY);
         return 0;
 }
 
@@ -431,12 +404,12 @@ static int publish_item(CopyOut *c, CopyOutItem *i, const char *run, Error **ret
         int r;
 
         if (!i->came) {
-                remove_temporary(i);
+                copy_temporary_remove(i->parent_fd, i->temporary, &i->temporary_fd);
                 return 0;
         }
-        r = c->force ? place_instead(i->temporary_fd, RESULT, i->parent_fd, i->name, run, &kept)
-                     : place_new(i->temporary_fd, RESULT, i->parent_fd, i->name);
-        remove_temporary(i);
+        r = c->force ? place_instead(i->temporary_fd, COPY_TEMPORARY_ENTRY, i->parent_fd, i->name, run, &kept)
+                     : place_new(i->temporary_fd, COPY_TEMPORARY_ENTRY, i->parent_fd, i->name);
+        copy_temporary_remove(i->parent_fd, i->temporary, &i->temporary_fd);
         if (r == -EEXIST)
                 return fail(reterr, r, i,
                                 c->force ? "cannot be replaced: what it would be kept as is there already"
@@ -478,7 +451,7 @@ void copy_out_done(CopyOut *c)
         for (size_t k = 0; k < c->n_items; k++) {
                 CopyOutItem *i = c->items + k;
 
-                remove_temporary(i);
+                copy_temporary_remove(i->parent_fd, i->temporary, &i->temporary_fd);
                 closep(&i->parent_fd);
                 free(i->source);
                 free(i->parent);

@@ -5,10 +5,11 @@
 #include "base/strv.h"
 #include "cli/copy-gate.h"
 #include "cli/copy-manifest.h"
+#include "cli/copy-temporary.h"
 #include "wire/tree-receive.h"
 
 /* --out: what a dead run has left, written where the caller wants it, by the caller, who believes nothing of
- * it. Each result is written into a fresh directory beside its place (0700, ".agentbox-…") and takes its
+ * it. Each result is written into a fresh directory beside its place (copy-temporary.h) and takes its
  * place by one rename when all of all results is there: whole or not at all, and nothing that stands there
  * is overwritten. */
 
@@ -16,7 +17,7 @@ typedef struct CopyOutItem {
         char *source;        /* in the workspace */
         char *parent, *name; /* as given: where to, and the name there */
         int parent_fd, temporary_fd;
-        char temporary[32]; /* beneath parent_fd; "": none */
+        char temporary[COPY_TEMPORARY_NAME_SIZE]; /* beneath parent_fd; "": none */
         bool came, left;    /* something is in temporary; it was left out, and why was said */
 } CopyOutItem;
 
