@@ -32,6 +32,7 @@
 #include <systemd/sd-journal.h>
 
 #include "broker/broker-adopt.h"
+#include "broker/broker-boots.h"
 #include "broker/broker-bus.h"
 #include "broker/manager.h"
 
@@ -82,6 +83,7 @@ static int start(Manager *m, Error **reterr)
                 r = broker_bus_take_name(m, reterr);
         if (r < 0)
                 return r;
+        boots_settle(m);
         manager_touch(m);
         (void) sd_notify(false, "READY=1\nSTATUS=Waiting for calls");
         return 0;

@@ -30,6 +30,19 @@ static void remove_directory(Manager *m, const char *id)
                                 error_message(e, r));
 }
 
+/* What is known of its end. PID 1 may know more. */
+static void take_end(Run *r, RunState *s)
+{
+        if (*s->unit_result)
+                r->status.result = TAKE_PTR(s->unit_result);
+        r->status.exec_main_code = (int32_t) s->exec_main_code;
+        r->status.exec_main_status = (int32_t) s->exec_main_status;
+        r->status.exec_main_exit = s->exec_main_exit;
+        r->status.exec_main_exit_monotonic = s->exec_main_exit_monotonic;
+        r->kill_reason = s->kill_reason < _KILL_REASON_MAX ? (KillReason) s->kill_reason : KILL_NONE;
+        r->client_gone = s->client_gone;
+}
+
 /* The strings change hands. */
 static Run *run_from_state(Manager *m, const char *id, RunState *s)
 {
@@ -54,15 +67,23 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         r->uid = s->uid;
         r->gid = s->gid;
         r->peer.pid = (pid_t) s->main_pid;
+        r->pidfd = fd_store_take(&m->stored, FD_STORE_MAIN, id);
         r->detached = s->detached;
         r->result.started = s->started;
         r->started_monotonic = s->started_monotonic;
         r->memory_max = s->memory_max;
         r->runtime_usec = s->runtime_usec;
         r->output_max = s->output_max;
+        take_end(r, s);
         /* Without it, its results are lost; it goes on all the same. */
         (void) run_copy_adopt(r, TAKE_PTR(s->copy_paths), s->copy_bytes, s->copy_files);
         return r;
+}
+
+static bool is_refused_on_record(const Manager *m, const char *id)
+{
+        return audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, id, false) > 0 ||
+               audit_is_on_record(m->audit, AUDIT_RUN_UNVERIFIED, id, false) > 0;
 }
 
 static void write_refused(Manager *m, const char *id, const RunState *s)
@@ -76,8 +97,7 @@ static void write_refused(Manager *m, const char *id, const RunState *s)
         static const char reason[] = "the broker ended while the run was being started";
 
         snprintf(unit, sizeof(unit), "agentbox-%s.%s", id, s->scope ? "scope" : "service");
-        if (audit_is_on_record(m->audit, AUDIT_RUN_REFUSED, id, false) > 0 ||
-                        audit_is_on_record(m->audit, AUDIT_RUN_UNVERIFIED, id, false) > 0)
+        if (is_refused_on_record(m, id))
                 return;
         (void) audit_write(AUDIT_RUN_REFUSED, &subject,
                         &(AuditDetail){ .message = "Run refused: the broker ended while it was being "
@@ -122,7 +142,8 @@ static void adopt_run(Manager *m, const char *id, RunState *s, bool has_unit, bo
         r->dir_fd = openat(m->runtime_fd, id, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
         r->end_is_on_record = s->phase == STATE_ENDING &&
                               audit_is_on_record(m->audit, AUDIT_RUN_ENDED, id, false) > 0;
-        r->refused = refused;
+        r->refused = refused || is_refused_on_record(m, id);
+        refused = r->refused;
         manager_add(m, r);
         if (s->filtered)
                 (void) run_warden_adopt(r, has_warden);

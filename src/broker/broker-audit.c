@@ -15,6 +15,7 @@
 #include "policy/policy.h"
 #include "wire/messages.h"
 
+#define BROKER_UNIT "agentboxd.service"
 #define COMMAND_BYTES_MAX 4096u
 #define ARGUMENT_BYTES_MAX 1024u
 
@@ -34,6 +35,7 @@ static const struct {
         [AUDIT_COPY_OUT] = { "copy-out", AGENTBOX_MESSAGE_COPY_OUT, LOG_INFO },
         [AUDIT_COPY_REFUSED] = { "copy-refused", AGENTBOX_MESSAGE_COPY_REFUSED, LOG_NOTICE },
         [AUDIT_JOURNAL_CHECK] = { "journal-check", AGENTBOX_MESSAGE_JOURNAL_CHECK, LOG_INFO },
+        [AUDIT_BOOTS_SETTLED] = { "boots-settled", AGENTBOX_MESSAGE_BOOTS_SETTLED, LOG_INFO },
 };
 
 /* ---- writing */
@@ -213,9 +215,9 @@ AuditReader *audit_reader_close(AuditReader *a)
         return NULL;
 }
 
-static int add_match(AuditReader *a, const char *format, ...) _printf_(2, 3);
+static int add_match(sd_journal *j, const char *format, ...) _printf_(2, 3);
 
-static int add_match(AuditReader *a, const char *format, ...)
+static int add_match(sd_journal *j, const char *format, ...)
 {
         char match[128];
         va_list ap;
@@ -226,25 +228,133 @@ static int add_match(AuditReader *a, const char *format, ...)
         va_end(ap);
         if (n < 0 || (size_t) n >= sizeof(match))
                 return -E2BIG;
-        return sd_journal_add_match(a->journal, match, (size_t) n);
+        return sd_journal_add_match(j, match, (size_t) n);
 }
 
-int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool by_us)
+/* The underscored fields are the journal's own, from the kernel. */
+static int begin_search(AuditReader *a, AuditEvent event)
 {
         int r = sd_journal_process(a->journal);
 
         if (r < 0)
                 return r;
         sd_journal_flush_matches(a->journal);
-        /* The underscored fields are the journal's own, from the kernel. */
-        r = add_match(a, "AGENTBOX_RUN_ID=%s", run);
-        if (r >= 0)
-                r = add_match(a, "MESSAGE_ID=%s", events[event].message_id);
-        if (r >= 0)
-                r = add_match(a, "_UID=0");
-        if (r >= 0 && by_us)
-                r = add_match(a, "_PID=%i", (int) getpid());
-        if (r >= 0)
-                r = sd_journal_seek_head(a->journal);
+        r = add_match(a->journal, "MESSAGE_ID=%s", events[event].message_id);
+        return r < 0 ? r : add_match(a->journal, "_UID=0");
+}
+
+static int finish_search(AuditReader *a)
+{
+        int r = sd_journal_seek_head(a->journal);
+
         return r < 0 ? r : sd_journal_next(a->journal);
+}
+
+int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool by_us)
+{
+        int r = begin_search(a, event);
+
+        if (r >= 0)
+                r = add_match(a->journal, "AGENTBOX_RUN_ID=%s", run);
+        if (r >= 0 && by_us)
+                r = add_match(a->journal, "_PID=%i", (int) getpid());
+        return r < 0 ? r : finish_search(a);
+}
+
+int audit_is_in_this_boot(AuditReader *a, AuditEvent event)
+{
+        char boot[SD_ID128_STRING_MAX];
+        sd_id128_t id;
+        int r = sd_id128_get_boot(&id);
+
+        if (r >= 0)
+                r = begin_search(a, event);
+        if (r >= 0)
+                r = add_match(a->journal, "_BOOT_ID=%s", sd_id128_to_string(id, boot));
+        return r < 0 ? r : finish_search(a);
+}
+
+/* ---- the past */
+
+struct AuditHistory {
+        sd_journal *journal;
+};
+
+AuditHistory *audit_history_close(AuditHistory *h)
+{
+        if (h) {
+                sd_journal_close(h->journal);
+                free(h);
+        }
+        return NULL;
+}
+
+static int add_history_matches(sd_journal *j)
+{
+        static const AuditEvent wanted[] = { AUDIT_RUN_REQUESTED, AUDIT_RUN_REFUSED, AUDIT_RUN_UNVERIFIED, AUDIT_RUN_STARTED,
+                AUDIT_RUN_ENDED, AUDIT_BOOTS_SETTLED };
+        int r = add_match(j, "_UID=0");
+
+        if (r >= 0)
+                r = add_match(j, "_SYSTEMD_UNIT=" BROKER_UNIT);
+        for (size_t i = 0; r >= 0 && i < ELEMENTSOF(wanted); i++)
+                r = add_match(j, "MESSAGE_ID=%s", events[wanted[i]].message_id);
+        return r < 0 ? r : sd_journal_seek_tail(j);
+}
+
+int audit_history_open(AuditHistory **ret)
+{
+        AuditHistory *h = calloc(1, sizeof(*h));
+        int r;
+
+        if (!h)
+                return -ENOMEM;
+        r = sd_journal_open(&h->journal, SD_JOURNAL_LOCAL_ONLY | SD_JOURNAL_SYSTEM);
+        if (r >= 0)
+                r = add_history_matches(h->journal);
+        if (r < 0)
+                audit_history_close(h);
+        else
+                *ret = h;
+        return r;
+}
+
+char *audit_history_field(AuditHistory *h, const char *name, size_t max)
+{
+        const void *data;
+        size_t n, skip = strlen(name) + 1;
+
+        if (sd_journal_get_data(h->journal, name, &data, &n) < 0 || n < skip || n - skip > max)
+                return NULL;
+        return strndup((const char *) data + skip, n - skip);
+}
+
+static int read_event(AuditHistory *h, AuditEvent *ret)
+{
+        _cleanup_free_ char *id = audit_history_field(h, "MESSAGE_ID", 32);
+
+        for (size_t i = 0; id && i < ELEMENTSOF(events); i++)
+                if (streq(events[i].message_id, id)) {
+                        *ret = (AuditEvent) i;
+                        return 0;
+                }
+        return -EBADMSG;
+}
+
+int audit_history_previous(AuditHistory *h, AuditRecord *ret)
+{
+        _cleanup_free_ char *run = NULL;
+        uint64_t monotonic;
+        int r = sd_journal_previous(h->journal);
+
+        if (r <= 0)
+                return r;
+        r = read_event(h, &ret->event);
+        if (r >= 0)
+                r = sd_journal_get_monotonic_usec(h->journal, &monotonic, &ret->boot);
+        if (r >= 0)
+                r = sd_journal_get_realtime_usec(h->journal, &ret->time);
+        run = audit_history_field(h, "AGENTBOX_RUN_ID", sizeof(ret->run) - 1);
+        snprintf(ret->run, sizeof(ret->run), "%s", run ?: "");
+        return r < 0 ? r : 1;
 }

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <systemd/sd-id128.h>
 
 #include "base/error.h"
 #include "wire/record.h"
@@ -24,6 +25,7 @@ typedef enum AuditEvent {
         AUDIT_COPY_OUT,
         AUDIT_COPY_REFUSED,
         AUDIT_JOURNAL_CHECK, /* of no run */
+        AUDIT_BOOTS_SETTLED, /* of no run: the runs of earlier boots have their end on record */
         _AUDIT_EVENT_MAX,
 } AuditEvent;
 
@@ -60,3 +62,24 @@ AuditReader *audit_reader_close(AuditReader *a);
 /* 1: a record of this event and run, written by a process of root, is in the journal. 0: not (yet). by_us:
  * written by this process. */
 int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool by_us);
+/* The same for a record of no run, written since this machine was booted. */
+int audit_is_in_this_boot(AuditReader *a, AuditEvent event);
+
+/* ---- the past: the broker's own records of what became of runs, from the newest to the oldest, as journald says who wrote
+ * them */
+
+typedef struct AuditHistory AuditHistory;
+
+typedef struct AuditRecord {
+        AuditEvent event;
+        sd_id128_t boot;
+        uint64_t time; /* µs since the epoch */
+        char run[32];  /* "": of none */
+} AuditRecord;
+
+int audit_history_open(AuditHistory **ret);
+AuditHistory *audit_history_close(AuditHistory *h);
+/* 1: one more. 0: there are no more. */
+int audit_history_previous(AuditHistory *h, AuditRecord *ret);
+/* A field of that one; NULL where it has none, or one longer than max. */
+char *audit_history_field(AuditHistory *h, const char *name, size_t max);

@@ -192,13 +192,15 @@ static void begin_authorised(Run *r)
         }
         r->phase = RUN_STARTING;
         r->unit_over = true; /* none is there yet */
-        k = write_requested(r);
-        if (k < 0) {
+        /* First: a record of a request without a state would be one without an end, were this the last that we do. */
+        k = run_make_directory(r, &e);
+        if (k >= 0 && (k = write_requested(r)) < 0) {
                 run_refuse(r, AGENTBOX_ERROR_NO_JOURNAL, "the request cannot be written to the journal: %s",
                                 strerror(-k));
                 return;
         }
-        k = run_prepare(r, &e);
+        if (k >= 0)
+                k = run_prepare(r, &e);
         run_mark(r, MARK_PREPARED);
         if (k >= 0) {
                 r->unit_over = r->slice_gone = false;
@@ -325,7 +327,10 @@ static int launch(Run *r, Error **reterr)
         k = run_output_keep(r);
         if (k < 0)
                 return error_set(reterr, k, "cannot leave the channel of the run's output with PID 1: %s", strerror(-k));
-        /* From here on an untrusted instruction may run: a broker that comes after us must know. */
+        /* From here on an untrusted instruction may run: a broker that comes after us must know. (How a scope ended, its client
+         * says.) */
+        if (!r->scope)
+                (void) fd_store_put(FD_STORE_MAIN, r->id, &r->pidfd, 1);
         k = run_write_state(r, STATE_RUNNING);
         if (k < 0)
                 return error_set(reterr, k, "cannot write the run's state: %s", strerror(-k));

@@ -7,12 +7,13 @@
 #include "broker/fd-store.h"
 
 /* PID 1 lets go of a descriptor whose other end is gone, where that is all that it could tell. A channel may hold last
- * words. */
+ * words, and a process that has ended says how. */
 static const struct {
         const char *prefix, *more;
 } kinds[_FD_STORE_KIND_MAX] = {
         [FD_STORE_COPY] = { "copy-", "" },
         [FD_STORE_OUTPUT] = { "output-", "\nFDPOLL=0" },
+        [FD_STORE_MAIN] = { "main-", "\nFDPOLL=0" },
 };
 
 int fd_store_put(FdStoreKind kind, const char *run, const int *fds, size_t n)

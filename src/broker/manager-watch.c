@@ -5,6 +5,7 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
+#include "broker/broker-boots.h"
 #include "broker/manager.h"
 #include "broker/run.h"
 #include "wire/bus-iface.h"
@@ -110,7 +111,7 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Manager *m = userdata;
 
-        if (m->runs || m->questions) {
+        if (m->runs || m->questions || boots_are_being_settled(m)) {
                 manager_touch(m);
                 return 0;
         }

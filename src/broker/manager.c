@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "broker/broker-boots.h"
 #include "broker/loopback-filter.h"
 #include "broker/manager.h"
 #include "broker/run.h"
@@ -282,6 +283,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->impatience);
         sd_event_source_disable_unref(m->wall_maker);
         sd_event_source_disable_unref(m->wall_timer);
+        boots_reader_free(m->boots);
         broker_unit_disconnect(&m->pid1);
         sd_bus_flush_close_unref(m->bus);
         audit_reader_close(m->audit);

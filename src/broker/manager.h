@@ -28,6 +28,7 @@
 
 typedef struct Run Run;
 typedef struct Question Question;
+typedef struct BootsReader BootsReader;
 
 typedef struct Manager {
         sd_event *event;
@@ -48,6 +49,7 @@ typedef struct Manager {
         Error *no_walls;         /* why the broker may make none; NULL: it may */
         Wall spare_wall;         /* made while the broker waits for something else; WALL_NONE: none */
         FdStore stored;      /* what an earlier broker left with PID 1, until its runs have it */
+        BootsReader *boots;  /* while the runs of earlier boots are looked for */
         Question *questions; /* of polkit, under way for other calls than Run */
         sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer;
         bool debug; /* phases and their times go to the log */

@@ -365,9 +365,7 @@ bool run_copy_is_over(Run *r)
 
         if (!c || c->reader > 0)
                 return !c;
-        if (c->out_fd < 0)
-                return true;
-        if (r->refused || r->client_gone) {
+        if (c->out_fd < 0 || r->refused || r->client_gone) {
                 drop_out(r);
                 return true;
         }

@@ -5,6 +5,7 @@
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
 
+#include "broker/exit-status.h"
 #include "broker/run.h"
 #include "wire/bus-iface.h"
 
@@ -72,8 +73,10 @@ void run_kill(Run *r, KillReason reason)
                         run_copy_abandon(r, r->client_gone ? "its client is gone" : "ended while they were copied");
                 return;
         }
-        if (r->kill_reason == KILL_NONE)
+        if (r->kill_reason == KILL_NONE) {
                 r->kill_reason = reason;
+                (void) run_write_state(r, STATE_RUNNING);
+        }
         end_unit(r);
 }
 
@@ -95,6 +98,17 @@ void run_on_client_gone(Run *r)
         r->call = sd_bus_message_unref(r->call);
         if (!r->detached && r->phase != RUN_ASKING)
                 run_kill(r, KILL_ASKED);
+}
+
+/* PID 1 could not tell: nobody listened, and it has forgotten the unit. */
+static void learn_status(Run *r)
+{
+        int code, status;
+
+        if (r->status.exec_main_code != 0 || r->scope || r->pidfd < 0 || exit_status_of(r->pidfd, &code, &status) < 0)
+                return;
+        r->status.exec_main_code = code;
+        r->status.exec_main_status = status;
 }
 
 /* A figure from before the end is no figure of the whole. */
@@ -210,7 +224,10 @@ static bool removed_or_later(Run *r)
 
 static void record_end(Run *r)
 {
-        int k = fill_result(r);
+        int k;
+
+        learn_status(r);
+        k = fill_result(r);
 
         if (k < 0)
                 sd_journal_print(LOG_ERR, "The result of run %s is incomplete: %s", r->id, strerror(-k));
@@ -222,14 +239,19 @@ static void record_end(Run *r)
 }
 
 /* Nothing of the run is left. Exactly one record of its end: a broker that dies between the state and the
- * removal of the directory leaves it to the next one to look whether the record was written. */
+ * removal of the directory leaves it to the next one to look whether the record was written. Whoever waits is told before that:
+ * one who asks again finds the run with the next one. */
 static void finish(Run *r)
 {
         Manager *m = r->manager;
 
         r->deadline = sd_event_source_disable_unref(r->deadline);
-        if (!r->refused && !r->directory_is_left)
+        if (!r->refused && !r->directory_is_left) {
                 record_end(r);
+                run_tell_ended(r);
+        }
+        if (r->pidfd >= 0)
+                fd_store_drop(FD_STORE_MAIN, r->id);
         if (!removed_or_later(r))
                 return;
         if (r->refused) {
@@ -238,7 +260,6 @@ static void finish(Run *r)
         }
         r->phase = RUN_ENDED;
         run_mark(r, MARK_ENDED);
-        run_tell_ended(r);
         if (m->debug)
                 run_log_marks(r);
         manager_retire(m, r);

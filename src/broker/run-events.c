@@ -68,8 +68,9 @@ int run_watch_main(Run *r)
 {
         int k;
 
-        r->pidfd = r->request.scope_pidfd >= 0 ? TAKE_FD(r->request.scope_pidfd)
-                                               : pidfd_open(r->peer.pid, 0);
+        if (r->pidfd < 0) /* else an earlier broker has opened it */
+                r->pidfd = r->request.scope_pidfd >= 0 ? TAKE_FD(r->request.scope_pidfd)
+                                                       : pidfd_open(r->peer.pid, 0);
         if (r->pidfd < 0)
                 return -errno;
         k = sd_event_add_io(r->manager->event, &r->pidfd_source, r->pidfd, EPOLLIN, on_main_exited, r);
@@ -168,6 +169,9 @@ static void on_over(Run *r)
 {
         r->unit_over = true;
         run_mark(r, MARK_UNIT_OVER);
+        /* PID 1 forgets the unit now; copying out may take long after that. */
+        if (r->phase >= RUN_LAUNCHED && !r->refused)
+                (void) run_write_state(r, STATE_ENDING);
         run_end(r);
 }
 

@@ -150,7 +150,7 @@ int run_load_policy(Run *r, const char **ret_error_name, Error **reterr)
 
 /* ---- what its unit needs */
 
-static int make_directory(Run *r, Error **reterr)
+int run_make_directory(Run *r, Error **reterr)
 {
         int fd = r->manager->runtime_fd, k;
 
@@ -264,8 +264,8 @@ static int take_copies(Run *r, Error **reterr)
 
 int run_prepare(Run *r, Error **reterr)
 {
-        static int (*const steps[])(Run * r, Error * *reterr) = { take_copies, run_scope_check, make_directory,
-                make_root, make_workspace, make_network, make_properties, run_output_prepare };
+        static int (*const steps[])(Run * r, Error * *reterr) = { take_copies, run_scope_check, make_root,
+                make_workspace, make_network, make_properties, run_output_prepare };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 int k = steps[i](r, reterr);

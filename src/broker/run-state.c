@@ -8,7 +8,7 @@
 #include "base/strv.h"
 #include "broker/run-state.h"
 
-#define STATE_MAGIC 0x35525341u /* "ASR5" */
+#define STATE_MAGIC 0x36525341u /* "ASR6" */
 #define STATE_SIZE_MAX (1024u * 1024)
 #define STATE_STRING_MAX (64u * 1024)
 #define STATE_LIST_MAX 256u
@@ -23,9 +23,11 @@ static const size_t state_strings[] = {
         offsetof(RunState, client),
         offsetof(RunState, invocation_id),
         offsetof(RunState, control_group),
+        offsetof(RunState, unit_result),
 };
 static const size_t state_u32[] = { offsetof(RunState, caller_uid), offsetof(RunState, uid),
-        offsetof(RunState, gid), offsetof(RunState, main_pid) };
+        offsetof(RunState, gid), offsetof(RunState, main_pid), offsetof(RunState, exec_main_code),
+        offsetof(RunState, exec_main_status), offsetof(RunState, kill_reason) };
 static const size_t state_u64[] = {
         offsetof(RunState, started),
         offsetof(RunState, started_monotonic),
@@ -34,6 +36,8 @@ static const size_t state_u64[] = {
         offsetof(RunState, output_max),
         offsetof(RunState, copy_bytes),
         offsetof(RunState, copy_files),
+        offsetof(RunState, exec_main_exit),
+        offsetof(RunState, exec_main_exit_monotonic),
 };
 
 static char **string_at(RunState *s, size_t i)
@@ -73,6 +77,7 @@ int run_state_encode(const RunState *s, Buf *out)
         buf_u8(out, s->detached);
         buf_u8(out, s->scope);
         buf_u8(out, s->filtered);
+        buf_u8(out, s->client_gone);
         write_list(out, s->verified);
         write_list(out, s->copy_paths);
         return out->error;
@@ -99,7 +104,7 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
 {
         _cleanup_(run_state_done) RunState s = {};
         Reader r = { .data = p, .size = n };
-        uint8_t phase, detached, scope, filtered;
+        uint8_t phase, detached, scope, filtered, client_gone;
         int k;
 
         if (read_u32(&r) != STATE_MAGIC)
@@ -114,6 +119,7 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
         detached = read_u8(&r);
         scope = read_u8(&r);
         filtered = read_u8(&r);
+        client_gone = read_u8(&r);
         k = read_list(&r, &s.verified);
         if (k >= 0)
                 k = read_list(&r, &s.copy_paths);
@@ -121,12 +127,13 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
                 k = read_end(&r);
         if (k < 0)
                 return k;
-        if (phase >= _STATE_PHASE_MAX || detached > 1 || scope > 1 || filtered > 1)
+        if (phase >= _STATE_PHASE_MAX || detached > 1 || scope > 1 || filtered > 1 || client_gone > 1)
                 return -EBADMSG;
         s.phase = phase;
         s.detached = detached;
         s.scope = scope;
         s.filtered = filtered;
+        s.client_gone = client_gone;
         *ret = s;
         s = (RunState){};
         return 0;

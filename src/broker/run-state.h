@@ -13,7 +13,7 @@
 typedef enum StatePhase {
         STATE_STARTING, /* the unit may exist; nothing untrusted has run */
         STATE_RUNNING,  /* the command may be running */
-        STATE_ENDING,   /* it is over; whether run-ended is in the journal must be looked up */
+        STATE_ENDING,   /* it is over; whether its end is in the journal must be looked up */
         _STATE_PHASE_MAX,
 } StatePhase;
 
@@ -23,6 +23,11 @@ typedef struct RunState {
                         *control_group; /* never NULL; "": none */
         uint32_t caller_uid, uid, gid, main_pid;
         bool detached, scope, filtered; /* filtered: it has a warden */
+        /* Of its end, as far as it is known: what PID 1 forgets when it was told. */
+        char *unit_result;
+        uint32_t exec_main_code, exec_main_status, kill_reason;
+        uint64_t exec_main_exit, exec_main_exit_monotonic;
+        bool client_gone;
         uint64_t started; /* µs since the epoch; UINT64_MAX: not yet */
         uint64_t started_monotonic; /* the same by the clock that nobody sets, from the boot on */
         uint64_t memory_max, runtime_usec, output_max;

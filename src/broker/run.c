@@ -230,5 +230,12 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .copy_files = r->copy ? r->copy->max_files : 0,
                                                           .copy_paths = r->copy ? r->copy->paths : NULL,
                                                           .verified = r->verified,
+                                                          .unit_result = r->status.result,
+                                                          .exec_main_code = (uint32_t) r->status.exec_main_code,
+                                                          .exec_main_status = (uint32_t) r->status.exec_main_status,
+                                                          .exec_main_exit = r->status.exec_main_exit,
+                                                          .exec_main_exit_monotonic = r->status.exec_main_exit_monotonic,
+                                                          .kill_reason = r->kill_reason,
+                                                          .client_gone = r->client_gone,
                                           });
 }

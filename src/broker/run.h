@@ -174,6 +174,8 @@ void run_on_failure(Run *r, const ExecFailure *f);
 /* run-prepare.c: everything between the authorised request and the properties of the unit; blocks on files
  * only. */
 int run_prepare(Run *r, Error **reterr);
+/* With its first state: from here on, whoever comes after this broker knows of the run. */
+int run_make_directory(Run *r, Error **reterr);
 int run_load_policy(Run *r, const char **ret_error_name, Error **reterr);
 
 /* run-channel.c: the shim's end of the talk. */

@@ -8,12 +8,15 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include <cmocka.h>
 
 #include "base/io.h"
 #include "broker/broker-audit.h"
 #include "broker/broker-result.h"
+#include "broker/exit-status.h"
 #include "broker/filter-cache.h"
 #include "broker/run-env.h"
 #include "broker/run-state.h"
@@ -278,6 +281,44 @@ static void test_classify_keeps_message(void **state)
         run_result_done(&r);
 }
 
+/* ---- how a process ended */
+
+static void check_exit_status(int exit_code, int signal, int code, int status)
+{
+        int go[2], fd, got_code, got_status;
+        pid_t pid;
+        char c;
+
+        assert_int_equal(pipe(go), 0);
+        pid = fork();
+        if (pid == 0) {
+                close(go[1]);
+                (void) !read(go[0], &c, 1); /* until the other end is closed */
+                if (signal > 0)
+                        kill(getpid(), signal);
+                _exit(exit_code);
+        }
+        fd = (int) syscall(SYS_pidfd_open, pid, 0);
+        assert_true(fd >= 0);
+        assert_int_equal(exit_status_of(fd, &got_code, &got_status), -ESRCH); /* it lives */
+        close(go[0]);
+        close(go[1]);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        if (exit_status_of(fd, &got_code, &got_status) >= 0) { /* else the kernel does not keep it */
+                assert_int_equal(got_code, code);
+                assert_int_equal(got_status, status);
+        }
+        close(fd);
+}
+
+static void test_exit_status(void **state)
+{
+        check_exit_status(0, 0, CLD_EXITED, 0);
+        check_exit_status(3, 0, CLD_EXITED, 3);
+        check_exit_status(0, SIGTERM, CLD_KILLED, SIGTERM);
+        check_exit_status(0, SIGKILL, CLD_KILLED, SIGKILL);
+}
+
 /* ---- the state */
 
 static void state_fill(RunState *s)
@@ -303,7 +344,14 @@ static void state_fill(RunState *s)
                 .started_monotonic = 6,
                 .memory_max = UINT64_MAX,
                 .runtime_usec = 7,
-                .output_max = 8 };
+                .output_max = 8,
+                .unit_result = strdup("timeout"),
+                .exec_main_code = 2,
+                .exec_main_status = 15,
+                .exec_main_exit = 11,
+                .exec_main_exit_monotonic = 12,
+                .kill_reason = 3,
+                .client_gone = true };
         assert_int_equal(strv_extend(&s->verified, "uid"), 0);
         assert_int_equal(strv_extend(&s->verified, "mounts"), 0);
         assert_int_equal(strv_extend(&s->copy_paths, "a/b"), 0);
@@ -333,6 +381,9 @@ static void test_state(void **state)
         assert_int_equal(strv_length(b.verified), 2);
         assert_int_equal(strv_length(b.copy_paths), 1);
         assert_string_equal(b.copy_paths[0], "a/b");
+        assert_string_equal(b.unit_result, "timeout");
+        assert_true(b.exec_main_code == 2 && b.exec_main_status == 15 && b.kill_reason == 3 && b.exec_main_exit == 11 &&
+                        b.exec_main_exit_monotonic == 12 && b.client_gone);
         assert_true(b.gid == 64001 && b.copy_bytes == 9 && b.copy_files == 10);
         assert_int_equal(unlinkat(fd, "state", 0), 0);
         assert_int_equal(rmdir(directory), 0);
@@ -475,6 +526,7 @@ int main(void)
                 cmocka_unit_test(test_env_many),
                 cmocka_unit_test(test_classify),
                 cmocka_unit_test(test_classify_keeps_message),
+                cmocka_unit_test(test_exit_status),
                 cmocka_unit_test(test_state),
                 cmocka_unit_test(test_state_malformed),
                 cmocka_unit_test(test_usage),

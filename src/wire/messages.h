@@ -32,3 +32,5 @@
 #define AGENTBOX_MESSAGE_COPY_REFUSED "93911f763bcb6555903bb09dd9629abe"
 /* journal-check: "agentbox doctor" looked whether records arrive */
 #define AGENTBOX_MESSAGE_JOURNAL_CHECK "8677fc478f004b91bde00c2ec0d7cdf8"
+/* boots-settled: runs that the machine has taken down with it have their end on record */
+#define AGENTBOX_MESSAGE_BOOTS_SETTLED "d529bfc5c09d4a268cd4867cc653f23a"
