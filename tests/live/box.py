@@ -204,6 +204,16 @@ def journal(*matches):
     return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
 
 
+def journal_position():
+    """Where the journal ends now, for journal_since()."""
+    return sh("journalctl -q -n 0 --show-cursor").split()[-1]
+
+
+def journal_since(position, *matches):
+    """Not by --after-cursor: with a match, journalctl of systemd 252 leaves out the first record that it finds."""
+    return [r for r in journal(f"--cursor={position}", *matches) if r["__CURSOR"] != position]
+
+
 def records(run_id, event=None):
     """The trusted records of a run: written by the broker, as journald itself says."""
     matches = [f"AGENTBOX_RUN_ID={run_id}", f"_SYSTEMD_UNIT={BROKER_UNIT}"]
@@ -258,6 +268,23 @@ def mounts():
         return [line.split()[4] for line in f if "/run/agentbox/" in line]
 
 
+def network_namespaces():
+    """Those of descriptors that somebody holds."""
+    found = set()
+    for link in pathlib.Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            target = os.readlink(link)
+            if target.startswith("net:["):
+                found.add(target)
+    return sorted(found)
+
+
+def stored_descriptors():
+    """What PID 1 keeps for the next broker."""
+    n = sh(["systemctl", "show", "-P", "NFileDescriptorStore", BROKER_UNIT], check=False).strip()
+    return [f"{n} descriptors with PID 1"] if n not in ("", "0") else []
+
+
 def cgroups():
     out = sh("find /sys/fs/cgroup -type d \\( -name 'agentbox-*.service' -o -name 'agentbox-*.scope' \\) 2>/dev/null", check=False)
     return out.split()
@@ -271,7 +298,7 @@ def ipc_objects():
 
 def leftovers(wait=10):
     def now():
-        return units() + directories() + sandboxed_processes() + mounts() + cgroups() + ipc_objects()
+        return units() + directories() + sandboxed_processes() + mounts() + cgroups() + ipc_objects() + stored_descriptors()
     end = time.monotonic() + wait
     left = now()
     while left and time.monotonic() < end:

@@ -157,8 +157,9 @@ def test_journald_restarted_during_a_run():
 
 def test_pid_1_has_nothing_to_complain_about():
     policy("live-jit", "[Syscalls]\nProfile=jit\n")
-    cursor = sh("journalctl -q -n 0 --show-cursor").split()[-1]
+    position = box.journal_position()
     for name in ("default", "offline", "strict", "build", "live-jit"):
         expect(run("/bin/true", policy=name))
-    complaints = [r["MESSAGE"] for r in box.journal("_PID=1", "-p", "warning", f"--after-cursor={cursor}")]
+    complaints = [r["MESSAGE"] for r in box.journal_since(position, "_PID=1", "-p", "warning")
+                  if "cgroup compatibility translation" not in r["MESSAGE"]]  # once, on a hybrid hierarchy
     assert complaints == [], complaints

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+"""SIGKILL for each of our programs at each step of a run that copies in, asks for a name, connects, is refused a connection and copies
+out. Afterwards nothing is left, the run's end is on record exactly once, its results are there whole or not at all, and whoever waited
+for it knows how it ended.
+
+AGENTBOX_STEPS is how many steps of each program are taken, spread over all of them; "all": each one. With AGENTBOX_STEPS_SHOWN each
+is a line."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import box
+import world
+from box import BROKER_UNIT, at_end, broker_pid, heavy, leftovers, start, wait_for, within
+from steps import Steps
+from test_baddays import broker_with
+
+POINTS = os.environ.get("AGENTBOX_STEPS", "36")
+VERBOSE = "AGENTBOX_STEPS_SHOWN" in os.environ
+SECONDS = 600 if POINTS != "all" else 3000
+KERNEL = tuple(int(n) for n in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
+ENDS = ("run-ended", "run-refused", "run-unverified")
+PATIENCE = 60   # nobody waits as long as this
+
+SCRIPT = """
+mkdir part && cp -r in part/in && echo here
+exec 3<>/dev/tcp/example.net/80 && printf 'GET / HTTP/1.1\\r\\nHost: example.net\\r\\nConnection: close\\r\\n\\r\\n' >&3 && cat <&3 >part/page
+(exec 4<>/dev/tcp/1.2.3.4/443)
+mv part o
+read -r word
+exit 3
+"""
+WHOLE = {"in", "in/a", "in/b", "in/b/c"}   # and what came from the network, where it came
+
+
+class Scene:
+    """A caller's directory, and what is on record from here on."""
+
+    def __init__(self):
+        self.directory = pathlib.Path(tempfile.mkdtemp(prefix="live-steps-"))
+        at_end(shutil.rmtree, self.directory, True)
+        (self.directory / "in/b").mkdir(parents=True)
+        (self.directory / "in/a").write_text("a" * 5000)
+        (self.directory / "in/b/c").write_text("c")
+        self.n = 0
+
+    def begin(self):
+        self.n += 1
+        self.out, self.said = self.directory / f"o{self.n}", b""
+        self.since = box.journal_position()
+        self.client = start("/bin/bash", "-c", SCRIPT, policy="egress", stdin=subprocess.PIPE, options=[
+            "--timeout", "20s", "--in", self.directory / "in", "--out", f"o:{self.out}"])
+
+    def finish(self):
+        """Its status and what it said. Nobody waits for ever."""
+        try:
+            out, err = self.client.communicate(b"go\n", timeout=PATIENCE * box.SLOWNESS)
+        except subprocess.TimeoutExpired:
+            self.client.kill()
+            raise AssertionError(f"the client hangs: {self.client.communicate()}") from None
+        return self.client.returncode, self.said + out, err
+
+    def events(self):
+        """Of each run that was asked for."""
+        found = {}
+        for r in box.journal_since(self.since, f"_SYSTEMD_UNIT={BROKER_UNIT}"):
+            if r.get("AGENTBOX_RUN_ID"):
+                found.setdefault(r["AGENTBOX_RUN_ID"], []).append(r["AGENTBOX_EVENT"])
+        return list(found.values())
+
+    def temporaries(self):
+        return [p.name for p in self.directory.iterdir() if p.name.startswith(".agentbox-")]
+
+    def must_be_clean(self, status, out, err):
+        """What holds however it ended."""
+        wait_for("the end on record", lambda: all(set(ENDS) & set(events) for events in self.events()), 20)
+        left = leftovers(wait=10 * box.SLOWNESS)
+        assert not left, left
+        for events in self.events():
+            assert sum(events.count(e) for e in ENDS) == 1, events
+        assert b"here" not in out or any("run-started" in e for e in self.events()), "it ran without a record"
+        result = {str(p.relative_to(self.out)) for p in self.out.rglob("*")} if self.out.exists() else None
+        assert result in (None, WHOLE, WHOLE | {"page"}), f"half of the results: {result}"
+        assert status != 3 or result or b"nothing is copied out" in err, "no results, and no word of it"
+        assert status in (3, 125, 137, 143, -signal.SIGKILL), status
+        assert status in (3, -signal.SIGKILL) or b"agentbox: " in err, "no word of how it ended"
+
+
+def points(n):
+    """Which of n steps are taken."""
+    wanted = n if POINTS == "all" else min(n, int(POINTS))
+    return sorted({1 + i * n // wanted for i in range(wanted)})
+
+
+def from_the_beginning(scene, arm):
+    arm()
+    scene.begin()
+
+
+def one(steps, scene, name, number, begin):
+    begin(scene, lambda: steps.arm(name, number))
+    done = scene.finish()
+    made, killed = steps.count(), steps.killed()
+    steps.disarm()
+    return done, made, killed
+
+
+def sweep(name, judge=lambda scene, killed, done: None, begin=from_the_beginning):
+    """Each step of one program."""
+    world.up()
+    world.policy()
+    broker_with("")
+    wrong = []
+    with Steps() as steps:
+        scene = Scene()
+        one(steps, scene, "", 0, begin)  # nothing is made for the first time
+        done, n, _ = one(steps, scene, name, 0, begin)
+        assert done[0] == 3, done
+        scene.must_be_clean(*done)
+        chosen = points(n)
+        for number in chosen:
+            began = time.monotonic()
+            done, made, killed = one(steps, scene, name, number, begin)
+            try:
+                scene.must_be_clean(*done)
+                assert killed or made < number, (made, killed)
+                judge(scene, killed, done)
+            except AssertionError as e:
+                wrong.append(f"step {number} of {n}: {e}; events {scene.events()}, client {done}")
+            if VERBOSE:
+                print(f"  step {number} of {n}: {time.monotonic() - began:.1f} s, {scene.events()}, {done} {wrong[-1:]}", flush=True)
+    print(f"  {name}: {n} steps, {len(chosen)} taken", flush=True)
+    assert not wrong, f"{len(wrong)} of {len(chosen)}:\n" + "\n".join(wrong)
+
+
+def no_temporary(scene, _killed, _done):
+    assert not scene.temporaries(), scene.temporaries()
+
+
+def tells_the_end(scene, killed, done):
+    """A client that was told of the beginning is told of the end, by whichever broker: the kernel keeps how a process ended (since 6.15)."""
+    no_temporary(scene, killed, done)
+    if KERNEL >= (6, 15) and b"here" in done[1]:
+        assert done[0] == 3, "how it ended is not known"
+
+
+@heavy
+@within(SECONDS)
+def test_client():
+    """What it was writing when it died, the next one to the same directory clears away."""
+    sweep("agentbox")
+
+
+@heavy
+@within(SECONDS)
+def test_broker():
+    sweep("agentboxd", tells_the_end)
+
+
+@heavy
+@within(SECONDS)
+def test_next_broker():
+    """The one that takes a run over, which ends meanwhile, is killed, too."""
+    def kill_the_first(scene, arm):
+        scene.begin()
+        scene.said = scene.client.stdout.readline()
+        assert scene.said == b"here\n", scene.said
+        arm()
+        os.kill(broker_pid(), signal.SIGKILL)
+    sweep("agentboxd", tells_the_end, kill_the_first)
+
+
+@heavy
+@within(SECONDS)
+def test_shim():
+    sweep("agentbox-exec", no_temporary)
+
+
+@heavy
+@within(SECONDS)
+def test_warden():
+    sweep("agentbox-warden", no_temporary)
+
+
+@heavy
+@within(SECONDS)
+def test_resolver():
+    sweep("agentbox-resolver", no_temporary)
+
+
+@heavy
+@within(SECONDS)
+def test_reader_of_results():
+    sweep("agentbox-copyout", no_temporary)
