@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <sys/random.h>
 
 #include "cli/copy-manifest.h"
 
 /* ---- of one file */
 
-void copy_digest_begin(CopyDigest *d)
+int copy_key_make(CopyKey *k)
 {
-        sha256_init(&d->context);
+        static const uint8_t nonce[UMAC128_DIGEST_SIZE] = {};
+        uint8_t key[UMAC_KEY_SIZE];
+
+        if (getrandom(key, sizeof(key), 0) != sizeof(key))
+                return -EIO;
+        umac128_set_key(&k->context, key);
+        /* The same one for all: they are compared, and nobody sees them. */
+        umac128_set_nonce(&k->context, sizeof(nonce), nonce);
+        explicit_bzero(key, sizeof(key));
+        return 0;
+}
+
+void copy_digest_begin(CopyDigest *d, const CopyKey *k)
+{
+        d->context = k->context;
         d->used = false;
 }
 
@@ -17,7 +32,7 @@ static void update_u64(CopyDigest *d, uint64_t v)
 
         for (size_t i = 0; i < sizeof(bytes); i++)
                 bytes[i] = (uint8_t) (v >> (8 * i));
-        sha256_update(&d->context, sizeof(bytes), bytes);
+        umac128_update(&d->context, sizeof(bytes), bytes);
 }
 
 static bool is_zero(const uint8_t *p)
@@ -30,7 +45,7 @@ static void take_page(CopyDigest *d, uint64_t page, const uint8_t *p)
         if (is_zero(p))
                 return;
         update_u64(d, page);
-        sha256_update(&d->context, DIGEST_PAGE, p);
+        umac128_update(&d->context, DIGEST_PAGE, p);
 }
 
 static void flush_page(CopyDigest *d)
@@ -64,23 +79,28 @@ void copy_digest_data(CopyDigest *d, uint64_t offset, const uint8_t *p, size_t n
         }
 }
 
-void copy_digest_end(CopyDigest *d, uint64_t size, uint8_t ret[SHA256_DIGEST_SIZE])
+void copy_digest_end(CopyDigest *d, uint64_t size, uint8_t ret[COPY_DIGEST_SIZE])
 {
         flush_page(d);
         update_u64(d, size);
-        sha256_digest(&d->context, SHA256_DIGEST_SIZE, ret);
+        umac128_digest(&d->context, COPY_DIGEST_SIZE, ret);
 }
 
-void copy_digest_text(const char *text, uint8_t ret[SHA256_DIGEST_SIZE])
+void copy_digest_text(const CopyKey *k, const char *text, uint8_t ret[COPY_DIGEST_SIZE])
 {
-        struct sha256_ctx context;
+        struct umac128_ctx context = k->context;
 
-        sha256_init(&context);
-        sha256_update(&context, strlen(text), (const uint8_t *) text);
-        sha256_digest(&context, SHA256_DIGEST_SIZE, ret);
+        umac128_update(&context, strlen(text), (const uint8_t *) text);
+        umac128_digest(&context, COPY_DIGEST_SIZE, ret);
 }
 
 /* ---- of all */
+
+int manifest_init(Manifest *m)
+{
+        *m = (Manifest){};
+        return copy_key_make(&m->key);
+}
 
 void manifest_done(Manifest *m)
 {
@@ -123,11 +143,11 @@ void manifest_observe_item(void *userdata, const TreeState *s, const TreeItem *i
         case TREE_LINK:
                 e = add(m, s->path, TREE_LINK);
                 if (e)
-                        copy_digest_text(i->target, e->digest);
+                        copy_digest_text(&m->key, i->target, e->digest);
                 break;
         case TREE_FILE:
                 m->mode = i->mode;
-                copy_digest_begin(&m->digest);
+                copy_digest_begin(&m->digest, &m->key);
                 break;
         case TREE_EOF:
                 e = add(m, s->path, TREE_FILE);

@@ -186,6 +186,12 @@ static bool has_control_byte(const char *name)
         return false;
 }
 
+/* Whether it matters if the file that comes is what went in. */
+static bool is_compared(const CopyOut *c)
+{
+        return c->manifest && (c->summary || c->class != GATE_NONE);
+}
+
 static Change compare(CopyOut *c, const TreeState *s, TreeType type, uint32_t mode)
 {
         return c->manifest ? manifest_compare(c->manifest, s->path, type, mode, c->sum) : CHANGE_ADDED;
@@ -240,7 +246,8 @@ static int wants_link(CopyOut *c, const TreeState *s, const TreeItem *i)
 
         if (r < 0)
                 return r;
-        copy_digest_text(i->target, c->sum);
+        if (c->manifest)
+                copy_digest_text(&c->manifest->key, i->target, c->sum);
         change = compare(c, s, TREE_LINK, 0);
         r = pass_gate(c, s, change);
         if (r > 0) {
@@ -267,7 +274,8 @@ static int wants(void *userdata, const TreeState *s, const TreeItem *i)
                 return wants_link(c, s, i);
         case TREE_FILE:
                 r = classify(c, s, TREE_FILE, i->mode);
-                copy_digest_begin(&c->digest);
+                if (is_compared(c))
+                        copy_digest_begin(&c->digest, &c->manifest->key);
                 return r < 0 ? r : 1;
         default:
                 if (c->manifest && compare(c, s, TREE_DIR, i->mode) == CHANGED)
@@ -283,8 +291,11 @@ static int keeps(void *userdata, const TreeState *s, const TreeItem *i, uint32_t
         Change change;
         int r;
 
-        copy_digest_end(&c->digest, i->size, c->sum);
-        change = compare(c, s, TREE_FILE, mode);
+        if (is_compared(c))
+                copy_digest_end(&c->digest, i->size, c->sum);
+        else if (c->manifest)
+                manifest_mark(c->manifest, s->path);
+        change = is_compared(c) ? compare(c, s, TREE_FILE, mode) : CHANGE_ADDED; /* which then nobody is told */
         r = pass_gate(c, s, change);
         if (r <= 0) {
                 c->n_denied_bytes += i->size;
@@ -314,7 +325,7 @@ static void on_data(void *userdata, uint64_t offset, const uint8_t *p, size_t n)
 {
         CopyOut *c = userdata;
 
-        if (c->receiver.file >= 0)
+        if (c->receiver.file >= 0 && is_compared(c))
                 copy_digest_data(&c->digest, offset, p, n);
 }
 

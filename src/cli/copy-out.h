@@ -32,6 +32,7 @@ typedef struct CopyOut {
         CopyOutItem *items;
         size_t n_items;
         bool force, deny_exec;
+        bool summary;       /* every change is to be told, not only those that the gate is about */
         Manifest *manifest; /* borrowed; NULL: nothing went in */
         int read_fd;
         int write_fd; /* for the broker; closed by copy_out_sent() */
@@ -40,7 +41,7 @@ typedef struct CopyOut {
         CopyOutItem *item; /* the one that comes */
         /* The file that comes. */
         CopyDigest digest;
-        uint8_t sum[SHA256_DIGEST_SIZE];
+        uint8_t sum[COPY_DIGEST_SIZE];
         GateClass class;
         /* What came of it. */
         uint64_t n_files, n_bytes; /* written: files and links */

@@ -82,6 +82,9 @@ int copy_open(Copy *c, const RunRequest *q, Error **reterr)
         if (r >= 0 && c->has_out)
                 r = copy_out_open(&c->out, q->out, workspace, q->force, reterr);
         c->out.deny_exec = q->out_deny_exec;
+        c->out.summary = q->out_summary;
+        if (r >= 0 && c->has_in && c->has_out && (r = manifest_init(&c->manifest)) < 0)
+                return error_set(reterr, r, "cannot make a random key: %s", strerror(-r));
         return r;
 }
 

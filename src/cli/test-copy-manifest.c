@@ -11,12 +11,19 @@
 
 #define SIZE 20000u
 
+static CopyKey key; /* of all that is compared here */
+
+static int set_up(void **state)
+{
+        return copy_key_make(&key);
+}
+
 static void digest_of(
-                const uint8_t *p, size_t n, uint64_t size, size_t piece, uint8_t ret[SHA256_DIGEST_SIZE])
+                const uint8_t *p, size_t n, uint64_t size, size_t piece, uint8_t ret[COPY_DIGEST_SIZE])
 {
         CopyDigest d;
 
-        copy_digest_begin(&d);
+        copy_digest_begin(&d, &key);
         for (size_t at = 0; at < n; at += piece)
                 copy_digest_data(&d, at, p + at, MIN2(piece, n - at));
         copy_digest_end(&d, size, ret);
@@ -24,19 +31,19 @@ static void digest_of(
 
 static void assert_same(const uint8_t *a, const uint8_t *b)
 {
-        assert_memory_equal(a, b, SHA256_DIGEST_SIZE);
+        assert_memory_equal(a, b, COPY_DIGEST_SIZE);
 }
 
 static void assert_differ(const uint8_t *a, const uint8_t *b)
 {
-        assert_true(memcmp(a, b, SHA256_DIGEST_SIZE) != 0);
+        assert_true(memcmp(a, b, COPY_DIGEST_SIZE) != 0);
 }
 
 /* However the bytes come, the digest is the same; and no bit can be changed unseen. */
 static void test_digest(void **state)
 {
         static uint8_t bytes[SIZE];
-        uint8_t want[SHA256_DIGEST_SIZE], got[SHA256_DIGEST_SIZE];
+        uint8_t want[COPY_DIGEST_SIZE], got[COPY_DIGEST_SIZE];
 
         for (size_t i = 0; i < SIZE; i++)
                 bytes[i] = (uint8_t) (i * 31 % 251);
@@ -60,23 +67,39 @@ static void test_digest(void **state)
 static void test_digest_of_holes(void **state)
 {
         static uint8_t bytes[10 * DIGEST_PAGE];
-        uint8_t full[SHA256_DIGEST_SIZE], sparse[SHA256_DIGEST_SIZE], moved[SHA256_DIGEST_SIZE];
+        uint8_t full[COPY_DIGEST_SIZE], sparse[COPY_DIGEST_SIZE], moved[COPY_DIGEST_SIZE];
         CopyDigest d;
 
         memset(bytes + 5 * DIGEST_PAGE + 100, 'x', 50);
         digest_of(bytes, sizeof(bytes), sizeof(bytes), 1000, full);
-        copy_digest_begin(&d);
+        copy_digest_begin(&d, &key);
         copy_digest_data(&d, 5 * DIGEST_PAGE + 90, bytes + 5 * DIGEST_PAGE + 90, 100);
         copy_digest_end(&d, sizeof(bytes), sparse);
         assert_same(full, sparse);
-        copy_digest_begin(&d);
+        copy_digest_begin(&d, &key);
         copy_digest_data(&d, 6 * DIGEST_PAGE + 90, bytes + 5 * DIGEST_PAGE + 90, 100);
         copy_digest_end(&d, sizeof(bytes), moved);
         assert_differ(full, moved);
         /* A terabyte of nothing. */
-        copy_digest_begin(&d);
+        copy_digest_begin(&d, &key);
         copy_digest_end(&d, UINT64_C(1) << 40, sparse);
         assert_differ(full, sparse);
+}
+
+/* Nobody can know which contents look alike: another process has another key. */
+static void test_key(void **state)
+{
+        uint8_t ours[COPY_DIGEST_SIZE], theirs[COPY_DIGEST_SIZE];
+        Manifest other;
+
+        assert_int_equal(manifest_init(&other), 0);
+        copy_digest_text(&key, "text", ours);
+        copy_digest_text(&other.key, "text", theirs);
+        assert_differ(ours, theirs);
+        copy_digest_text(&key, "text", theirs);
+        assert_same(ours, theirs);
+        copy_digest_text(&key, "texu", theirs);
+        assert_differ(ours, theirs);
 }
 
 /* ---- what went in */
@@ -108,10 +131,10 @@ static void note(Manifest *m, const char *path, TreeType type, uint32_t mode, co
 
 static Change came(Manifest *m, const char *path, TreeType type, uint32_t mode, const char *text)
 {
-        uint8_t digest[SHA256_DIGEST_SIZE];
+        uint8_t digest[COPY_DIGEST_SIZE];
 
         if (type == TREE_LINK)
-                copy_digest_text(text, digest);
+                copy_digest_text(&m->key, text, digest);
         else
                 digest_of((const uint8_t *) text, strlen(text), strlen(text), 1, digest);
         return manifest_compare(m, path, type, mode, digest);
@@ -155,7 +178,7 @@ static void test_compare(void **state)
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
-                Manifest m = {};
+                Manifest m = { .key = key };
 
                 fill(&m);
                 if (came(&m, rows[i].path, rows[i].type, rows[i].mode, rows[i].text) != rows[i].want)
@@ -168,7 +191,7 @@ static void test_missing(void **state)
 {
         static const char *const want[] = { "src/gone", "src/l" };
         const ManifestEntry *e;
-        Manifest m = {}, empty = {};
+        Manifest m = { .key = key }, empty = { .key = key };
         size_t at = 0, n = 0;
 
         fill(&m);
@@ -197,7 +220,7 @@ static void test_missing(void **state)
 
 static void test_many(void **state)
 {
-        Manifest m = {};
+        Manifest m = { .key = key };
         char path[32];
 
         for (int i = 0; i < 5000; i++) {
@@ -217,10 +240,11 @@ int main(void)
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_digest),
                 cmocka_unit_test(test_digest_of_holes),
+                cmocka_unit_test(test_key),
                 cmocka_unit_test(test_compare),
                 cmocka_unit_test(test_missing),
                 cmocka_unit_test(test_many),
         };
 
-        return cmocka_run_group_tests_name("copy-manifest", tests, NULL, NULL);
+        return cmocka_run_group_tests_name("copy-manifest", tests, set_up, NULL);
 }
