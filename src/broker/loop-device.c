@@ -77,6 +77,15 @@ static int name_of(int devices_fd, const char *device, char ret[static LO_NAME_S
         return 0;
 }
 
+bool loop_device_is(unsigned number, const char *name)
+{
+        _cleanup_close_ int devices = -1;
+        char device[32], found[LO_NAME_SIZE];
+
+        snprintf(device, sizeof(device), "loop%u", number);
+        return loop_devices_open(&devices, NULL) >= 0 && name_of(devices, device, found) == 0 && streq(found, name);
+}
+
 int loop_devices_count(bool (*counts)(const char *name, const void *userdata), const void *userdata, size_t *ret, Error **reterr)
 {
         _cleanup_close_ int devices = -1;

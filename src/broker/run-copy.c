@@ -16,6 +16,7 @@
 #include "broker/copy-reader.h"
 #include "broker/run-copy.h"
 #include "broker/run.h"
+#include "broker/workspace-disk.h"
 
 #define COPY_WAIT_USEC \
         (UINT64_C(3600) * 1000000) /* a client that takes a little now and then has no longer */
@@ -274,6 +275,8 @@ static void drop_out(Run *r)
 {
         RunCopy *c = r->copy;
 
+        if (c->workspace_fd >= 0)
+                workspace_disk_abandon(c->workspace_fd, r->manager->host.ns[ATTEST_NS_MNT], r->id);
         if (c->out_fd >= 0 || c->workspace_fd >= 0)
                 fd_store_drop(FD_STORE_COPY, r->id);
         c->report_source = sd_event_source_disable_unref(c->report_source);

@@ -300,6 +300,41 @@ static void test_attach_refused(void **state)
         assert_int_equal(rmdir(place), 0);
 }
 
+static int make_dirty(int fd)
+{
+        static uint8_t block[1 << 20];
+        int f = openat(fd, "dirty", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+        assert_true(f >= 0);
+        memset(block, 'x', sizeof(block));
+        for (int i = 0; i < 8; i++)
+                assert_int_equal(write_full(f, block, sizeof(block)), 0);
+        return f;
+}
+
+/* From then on nothing is written any more; and it is done to no other file system, nor for another's sake. */
+static void test_abandon(void **state)
+{
+        int fd, f, seen;
+
+        need_loop_devices();
+        fd = make(32 * MIB, 100, true);
+        f = make_dirty(fd);
+        workspace_disk_abandon(fd, HOST, "another");
+        workspace_disk_abandon(fd, HOST + 1, NAME);
+        workspace_disk_abandon(dir_fd, HOST, NAME);
+        assert_int_equal(write_full(f, "x", 1), 0);
+        assert_int_equal(fsync(f), 0);
+        assert_true((seen = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)) >= 0);
+        workspace_disk_abandon(seen, HOST, NAME);
+        close(seen);
+        assert_int_equal(write(f, "x", 1), -1);
+        assert_int_equal(errno, EIO);
+        close(f);
+        close(fd);
+        check_all_is_given_back();
+}
+
 int main(void)
 {
         static const struct CMUnitTest tests[] = {
@@ -309,6 +344,7 @@ int main(void)
                 cmocka_unit_test(test_inodes),
                 cmocka_unit_test(test_attach),
                 cmocka_unit_test(test_attach_refused),
+                cmocka_unit_test(test_abandon),
         };
 
         return cmocka_run_group_tests(tests, set_up, tear_down);

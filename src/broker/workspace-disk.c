@@ -2,11 +2,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
+#include <linux/major.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 
 #include "broker/detached-mount.h"
@@ -21,12 +25,28 @@ typedef struct NamePrefix {
         char text[sizeof("agentbox--") + 20];
 } NamePrefix;
 
+/* <linux/ext4.h> has it from Linux 6.5 or so. */
+#define SHUTDOWN _IOR('X', 125, uint32_t)
+#define SHUTDOWN_WITHOUT_WRITING 2u
+
 static NamePrefix name_prefix(uint64_t host)
 {
         NamePrefix p;
 
         snprintf(p.text, sizeof(p.text), "agentbox-%" PRIu64 "-", host);
         return p;
+}
+
+typedef struct DeviceName {
+        char text[sizeof(NamePrefix) + 20];
+} DeviceName;
+
+static DeviceName device_name(uint64_t host, const char *run)
+{
+        DeviceName n;
+
+        snprintf(n.text, sizeof(n.text), "%s%.20s", name_prefix(host).text, run);
+        return n;
 }
 
 int workspace_disk_directory(int *ret_fd, Error **reterr)
@@ -61,14 +81,13 @@ int workspace_disk_make(int dir_fd, uint64_t host, const char *run, uint64_t siz
                 Error **reterr)
 {
         _cleanup_close_ int devices = -1, image = -1, device = -1, fd = -1;
-        char name[64];
+        const DeviceName name = device_name(host, run);
         int r = loop_devices_open(&devices, reterr);
 
-        snprintf(name, sizeof(name), "%s%.20s", name_prefix(host).text, run);
         if (r >= 0)
                 r = disk_image_make(dir_fd, DISK_DIR, size, inodes, &image, reterr);
         if (r >= 0)
-                r = loop_device_make(devices, image, name, &device, reterr);
+                r = loop_device_make(devices, image, name.text, &device, reterr);
         if (r >= 0)
                 r = mount_device(device, exec, &fd, reterr);
         if (r >= 0 && unlinkat(fd, "lost+found", AT_REMOVEDIR) < 0)
@@ -77,6 +96,17 @@ int workspace_disk_make(int dir_fd, uint64_t host, const char *run, uint64_t siz
                 return error_prefix(reterr, r, "WorkspaceStore=disk");
         *ret_fd = TAKE_FD(fd);
         return 0;
+}
+
+void workspace_disk_abandon(int fd, uint64_t host, const char *run)
+{
+        uint32_t how = SHUTDOWN_WITHOUT_WRITING;
+        struct statfs fs;
+        struct stat st;
+
+        if (fstatfs(fd, &fs) >= 0 && fs.f_type == EXT4_SUPER_MAGIC && fstat(fd, &st) >= 0 && major(st.st_dev) == LOOP_MAJOR &&
+                        loop_device_is(minor(st.st_dev), device_name(host, run).text))
+                (void) ioctl(fd, SHUTDOWN, &how);
 }
 
 typedef struct Living {

@@ -25,5 +25,8 @@ int workspace_disk_make(int dir_fd, uint64_t host, const char *run, uint64_t siz
  * -ESTALE. What is seen of it there
  * afterwards, from outside: error EXDEV where that is something else. */
 int workspace_disk_attach(int fd, pid_t pid, uint64_t mnt_inode, const char *path, AttestFs *ret, Error **reterr);
+/* Nothing in there is wanted any more: what has not been written yet, will not be, so that nobody who closes the last descriptor of
+ * it, here or in PID 1, waits for the disk. fd: any, and nothing is done where it does not lead to this run's workspace on disk. */
+void workspace_disk_abandon(int fd, uint64_t host, const char *run);
 /* How many of this host there are that is_living() does not know, by the names of their runs. */
 int workspace_disks_left(uint64_t host, bool (*is_living)(const char *run, const void *userdata), const void *userdata, size_t *ret);
