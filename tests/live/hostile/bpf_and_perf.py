@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Programs in the kernel: BPF, perf events, and page faults held up from user space.
 
-Walls: seccomp of systemd; seccomp of agentbox; no capability
+Walls: seccomp of agentbox; no capability; without record: seccomp of systemd
 """
 import ctypes
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """io_uring, through which calls go past every filter, and the older asynchronous I/O's heir.
 
-Walls: seccomp of systemd; seccomp of agentbox
+Walls: seccomp of agentbox; without record: seccomp of systemd
 """
 import ctypes
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The machine: modules, another kernel, restart, swap, clocks, names, ports, its log.
 
-Walls: seccomp of systemd; seccomp of agentbox; no capability
+Walls: seccomp of agentbox; no capability; partly seccomp of systemd, of the rest without record
 """
 import ctypes
 import socket

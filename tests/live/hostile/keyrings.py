@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """The kernel's key store: keys of others, and room for its own.
 
-Walls: seccomp of systemd; seccomp of agentbox; a keyring of its own (KeyringMode=private)
+Walls: seccomp of agentbox; a keyring of its own (KeyringMode=private); without record: seccomp of systemd
 """
 import ctypes
 

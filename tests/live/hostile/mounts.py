@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Mounting something, or undoing what is mounted.
 
-Walls: seccomp of systemd; seccomp of agentbox; no capability
+Walls: seccomp of agentbox; no capability; without record: seccomp of systemd
 """
 import ctypes
 import os

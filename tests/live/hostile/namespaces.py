@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Namespaces of its own, in which it would be root.
 
-Walls: seccomp of systemd (RestrictNamespaces=); seccomp of agentbox (flags of clone, clone3); no capability
+Walls: seccomp of agentbox (flags of clone, clone3); no capability; without record: seccomp of systemd (RestrictNamespaces=)
 """
 import ctypes
 import os

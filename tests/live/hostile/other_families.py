@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Socket families and protocols whose code is where recent kernels were broken, and socket options that lead there.
 
-Walls: seccomp of systemd (RestrictAddressFamilies=); seccomp of agentbox (family, type, protocol, option)
+Walls: seccomp of agentbox (family, type, protocol, option); a network namespace of its own; without record: seccomp of systemd (RestrictAddressFamilies=)
 """
 import socket
 

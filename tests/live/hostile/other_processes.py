@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Reading, tracing and signalling processes that are not its own, and its own ones in ways that broke kernels.
 
-Walls: seccomp of systemd; seccomp of agentbox; a uid and a user namespace of its own
+Walls: seccomp of agentbox; a uid and a user namespace of its own; without record: seccomp of systemd
 """
 import ctypes
 import os
