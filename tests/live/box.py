@@ -20,6 +20,9 @@ AGENTBOX = "/usr/bin/agentbox"
 RUNTIME = pathlib.Path("/run/agentbox")
 POLICY_DIR = pathlib.Path("/etc/agentbox/policy.d")
 DROPIN_DIR = pathlib.Path("/run/systemd/system/agentbox-.service.d")
+HERE = pathlib.Path(__file__).resolve().parent
+# The manual and docs/: beside the tests where they were staged for a lab or guest, else in the source tree.
+DOCUMENTS = HERE / "documents" if (HERE / "documents").is_dir() else HERE.parent.parent
 BROKER_UNIT = "agentboxd.service"
 USER, OUTSIDER = "boxuser", "outsider"
 

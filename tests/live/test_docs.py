@@ -8,11 +8,7 @@ import subprocess
 import tempfile
 
 import box
-from box import agentbox, at_end, expect, run, sh, within, write_file
-
-# Beside the tests where they were staged for a lab or guest, else in the source tree.
-HERE = pathlib.Path(__file__).resolve().parent
-DOCUMENTS = HERE / "documents" if (HERE / "documents").is_dir() else HERE.parent.parent
+from box import DOCUMENTS, agentbox, at_end, expect, run, sh, within, write_file
 
 # Of each example of the manual page, by the sentence above it: its status, and what its output must contain. One that is not
 # here fails the test, and so does one that is here alone.
