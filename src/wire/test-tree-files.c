@@ -15,6 +15,58 @@
 
 /* ---- what travels */
 
+static bool was_whole(const Transfer *t, const char *path)
+{
+        for (size_t i = 0; i < t->n_wholes; i++)
+                if (streq(t->whole_paths[i], path))
+                        return true;
+        return false;
+}
+
+static void is_layer(TreeSender *s)
+{
+        s->is_layer = true;
+}
+
+/* Of a layer, deletions are told: each one, or that a directory is all there is. */
+static void test_layer(void **state)
+{
+        static const char *const directories[] = { "src", "src/some", "src/all", "src/all/below", "src/own", "src/closed", "merged",
+                "merged/some", "merged/all", "merged/all/below", "merged/own", "merged/closed" };
+        Transfer t = { .beside = "merged", .change = is_layer };
+
+        for (size_t i = 0; i < ELEMENTSOF(directories); i++)
+                assert_int_equal(mkdirat(from_fd, directories[i], 0755), 0);
+        put(from_fd, "src/some/changed", "1");
+        put(from_fd, "merged/some/changed", "1");
+        put(from_fd, "merged/some/kept", "2"); /* the layer below has it */
+        put(from_fd, "src/all/new", "3");
+        put(from_fd, "merged/all/new", "3");
+        put(from_fd, "merged/all/below/kept", "4");
+        assert_int_equal(mknodat(from_fd, "src/some/gone", S_IFCHR | 0600, 0), 0);
+        assert_int_equal(unlinkat(from_fd, "merged/closed", AT_REMOVEDIR), 0); /* nothing is known of it */
+        assert_whole(&t);
+        assert_true(was_left(&t, "dst/some/gone", TREE_LEFT_WHITEOUT));
+        assert_int_equal(t.n_lefts, 1);
+        assert_true(was_whole(&t, "dst/all") && was_whole(&t, "dst/own"));
+        assert_false(was_whole(&t, "dst") || was_whole(&t, "dst/some") || was_whole(&t, "dst/all/below") ||
+                        was_whole(&t, "dst/closed"));
+        assert_text(to_fd, "dst/some/changed", "1");
+        assert_false(exists(to_fd, "dst/some/kept") || exists(to_fd, "dst/some/gone"));
+}
+
+/* Elsewhere it is a device like others, and nothing is whole. */
+static void test_no_layer(void **state)
+{
+        Transfer t = {};
+
+        assert_int_equal(mkdirat(from_fd, "src", 0755), 0);
+        assert_int_equal(mknodat(from_fd, "src/gone", S_IFCHR | 0600, 0), 0);
+        assert_whole(&t);
+        assert_true(was_left(&t, "dst/gone", TREE_LEFT_DEVICE));
+        assert_int_equal(t.n_wholes, 0);
+}
+
 static void test_tree(void **state)
 {
         const struct timespec old[2] = { { .tv_sec = 5 }, { .tv_sec = 1234567890, .tv_nsec = 123456789 } };
@@ -374,6 +426,8 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 TREE_TEST(test_tree),
+                TREE_TEST(test_layer),
+                TREE_TEST(test_no_layer),
                 TREE_TEST(test_one_file),
                 TREE_TEST(test_into_the_place_itself),
                 TREE_TEST(test_missing),

@@ -73,6 +73,8 @@ void note(void *userdata, const TreeState *s, const TreeItem *i)
 {
         Transfer *t = userdata;
 
+        if (i->type == TREE_WHOLE && t->n_wholes < ELEMENTSOF(t->whole_paths))
+                snprintf(t->whole_paths[t->n_wholes++], sizeof(t->whole_paths[0]), "%.255s", s->path);
         if (i->type != TREE_LEFT || t->n_lefts == ELEMENTSOF(t->lefts))
                 return;
         t->lefts[t->n_lefts] = i->reason;
@@ -94,7 +96,7 @@ void *send_all(void *userdata)
         if (fd < 0)
                 t->sent = tree_send_left(s, t->path ?: "dst", fd == -ENXIO ? left : TREE_LEFT_MISSING);
         else
-                t->sent = tree_send_top(s, t->path ?: "dst", fd);
+                t->sent = tree_send_layer(s, t->path ?: "dst", fd, t->beside ? tree_open_beneath(from_fd, t->beside, &left) : -1);
         if (t->sent >= 0)
                 t->sent = tree_send_end(s);
         close(s->fd);

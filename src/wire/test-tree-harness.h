@@ -29,6 +29,7 @@ typedef struct Transfer {
         uint64_t max_entries, max_bytes; /* of the sender; 0: no limit */
         bool foreign, merge;
         const char *path; /* NULL: "dst" */
+        const char *beside; /* in from: what src is a layer of; NULL: it is none */
         void (*change)(TreeSender *s);
         /* Out. */
         int sent, received;
@@ -38,6 +39,8 @@ typedef struct Transfer {
         TreeLeft lefts[32];
         char left_paths[32][256];
         size_t n_lefts;
+        char whole_paths[32][256]; /* directories of which all came */
+        size_t n_wholes;
         TreeSender sender;
 } Transfer;
 

@@ -104,8 +104,9 @@ static void raw_item(Raw *b, const TreeItem *i)
         }
         if (i->type != TREE_TOP && !*i->name)
                 anything.wants_entry = true;
-        if (i->type == TREE_END || i->type == TREE_UP || i->type == TREE_DATA || i->type == TREE_EOF)
+        if (i->type == TREE_END || i->type == TREE_UP || i->type == TREE_DATA || i->type == TREE_EOF || i->type == TREE_WHOLE)
                 anything.wants_entry = false;
+        anything.in_fresh = i->type == TREE_WHOLE;
         e.state = anything;
         assert_int_equal(tree_encode(&e, i), 0);
         memcpy(b->data + b->size, e.data, e.size);
@@ -162,8 +163,10 @@ static size_t sample(TreeItem *l)
         l[n++] = data_item(4096, sample_data);
         l[n++] = eof_item(1 << 20);
         l[n++] = node(TREE_DIR, "name with\nnewline and \xff", 0700);
+        l[n++] = item(TREE_WHOLE, "");
         l[n++] = link_item("l", "../f");
         l[n++] = left_item("dev", TREE_LEFT_DEVICE);
+        l[n++] = left_item("gone", TREE_LEFT_WHITEOUT);
         l[n++] = item(TREE_UP, "");
         l[n++] = link_item("m", "./a//b/");
         l[n++] = item(TREE_UP, "");
@@ -172,7 +175,9 @@ static size_t sample(TreeItem *l)
         l[n++] = item(TREE_TOP, "x");
         l[n++] = node(TREE_FILE, "", 0644);
         l[n++] = eof_item(0);
-        l[n++] = end_item(6, 1 << 20, 2);
+        l[n++] = item(TREE_TOP, "y");
+        l[n++] = left_item("", TREE_LEFT_UNCHANGED);
+        l[n++] = end_item(6, 1 << 20, 4);
         return n;
 }
 
@@ -222,7 +227,7 @@ static void test_round_trip(void **state)
         assert_int_equal(tree_decoder_finish(&d), 0);
         assert_int_equal(d.state.entries, 6);
         assert_int_equal(d.state.bytes, 1 << 20);
-        assert_int_equal(d.state.left, 2);
+        assert_int_equal(d.state.left, 4);
         tree_decoder_done(&d);
         tree_encoder_done(&e);
 }
@@ -231,8 +236,9 @@ static void test_paths(void **state)
 {
         static TreeItem l[32];
         static const char *const want[] = { "a/b", "a/b", "a/b/f", "a/b/f", "a/b/f", "a/b/f",
-                "a/b/name with\nnewline and \xff", "a/b/name with\nnewline and \xff/l",
-                "a/b/name with\nnewline and \xff/dev", "a/b", "a/b/m", "", "", "", "x", "x", "x" };
+                "a/b/name with\nnewline and \xff", "a/b/name with\nnewline and \xff", "a/b/name with\nnewline and \xff/l",
+                "a/b/name with\nnewline and \xff/dev", "a/b/name with\nnewline and \xff/gone", "a/b", "a/b/m", "", "", "", "x", "x", "x",
+                "y", "y" };
         TreeState s = {};
 
         sample(l);
@@ -388,7 +394,7 @@ static void test_order(void **state)
         size_t n = 0;
 
         memset(longest, 'a', TREE_NAME_MAX);
-        rows = calloc(32, sizeof(*rows));
+        rows = calloc(64, sizeof(*rows));
 #define ROW(...)                                         \
         do {                                             \
                 const TreeItem row[] = { __VA_ARGS__ };  \
@@ -413,6 +419,13 @@ static void test_order(void **state)
         ROW(item(TREE_TOP, "a"), node(TREE_DIR, "", 0), item(TREE_TOP, "b"));
         ROW(item(TREE_TOP, "a"), node(TREE_DIR, "", 0), item(TREE_UP, ""), item(TREE_UP, ""));
         ROW(item(TREE_TOP, "a"), node(TREE_DIR, "", 0), left_item("x", TREE_LEFT_MISSING));
+        ROW(item(TREE_TOP, "a"), node(TREE_DIR, "", 0), left_item("x", TREE_LEFT_UNCHANGED));
+        ROW(item(TREE_WHOLE, ""));
+        ROW(item(TREE_TOP, "a"), item(TREE_WHOLE, ""));
+        ROW(item(TREE_TOP, "a"), node(TREE_FILE, "", 0), item(TREE_WHOLE, ""));
+        ROW(item(TREE_TOP, "a"), node(TREE_DIR, "", 0), item(TREE_WHOLE, ""), item(TREE_WHOLE, ""));
+        ROW(item(TREE_TOP, "a"), node(TREE_DIR, "", 0), left_item("x", TREE_LEFT_FIFO), item(TREE_WHOLE, ""));
+        ROW(item(TREE_TOP, "a"), node(TREE_DIR, "", 0), item(TREE_UP, ""), item(TREE_WHOLE, ""));
         ROW(item(TREE_TOP, "a"), link_item("", "b")); /* a link on its own stays nowhere */
         ROW(item(TREE_TOP, "a"), node(TREE_DIR, "", 0), link_item("l", ".."));
         ROW(item(TREE_TOP, "a"), node(TREE_FILE, "", 0), data_item(0, "xy"), data_item(1, "z"));

@@ -304,6 +304,7 @@ static int (*const handlers[_TREE_TYPE_MAX])(TreeReceiver *r) = {
         [TREE_LEFT] = on_left,
         [TREE_END] = on_end,
         [TREE_FAIL] = on_fail,
+        [TREE_WHOLE] = on_end, /* of interest to the observer alone */
 };
 
 /* ---- the stream */

@@ -13,7 +13,7 @@
 
 /* A directory that is being read. */
 typedef struct TreeLevel {
-        int fd;
+        int fd, beside; /* beside: the same in the merge that this is a layer of; -1: none */
         size_t at, n; /* in names */
         _Alignas(struct dirent64) char names[NAMES_SIZE];
 } TreeLevel;
@@ -24,10 +24,16 @@ int tree_sender_init(TreeSender *s)
         return s->levels ? tree_encoder_init(&s->encoder) : -ENOMEM;
 }
 
+static void close_level(TreeLevel *l)
+{
+        close(l->fd);
+        closep(&l->beside);
+}
+
 void tree_sender_done(TreeSender *s)
 {
         while (s->n_levels > 0)
-                close(s->levels[--s->n_levels].fd);
+                close_level(s->levels + --s->n_levels);
         free(s->levels);
         tree_encoder_done(&s->encoder);
         *s = TREE_SENDER_NONE;
@@ -272,8 +278,33 @@ static TreeLeft left_of_mode(mode_t mode)
 
 /* ---- directories */
 
-/* fd is taken over. */
-static int enter(TreeSender *s, const char *name, int fd, const struct stat *st)
+/* Whether the merge has nothing in this directory that the layer has not. 1; 0, or not known. */
+static int hides_all(TreeLevel *l)
+{
+        struct stat st;
+        ssize_t n;
+
+        while ((n = getdents64(l->beside, l->names, sizeof(l->names))) > 0)
+                for (size_t at = 0; at < (size_t) n;) {
+                        const struct dirent64 *e = (const struct dirent64 *) (const void *) (l->names + at);
+
+                        if (fstatat(l->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+                                return 0;
+                        at += e->d_reclen;
+                }
+        return n == 0;
+}
+
+static int send_whole(TreeSender *s, TreeLevel *l)
+{
+        if (l->beside < 0 || !hides_all(l))
+                return 0;
+        s->item.type = TREE_WHOLE;
+        return send_item(s);
+}
+
+/* fd and beside are taken over. */
+static int enter(TreeSender *s, const char *name, int fd, int beside, const struct stat *st)
 {
         TreeLevel *l = s->levels + s->n_levels;
         int r = check_entry(s, name, true);
@@ -282,17 +313,27 @@ static int enter(TreeSender *s, const char *name, int fd, const struct stat *st)
                 r = send_node(s, TREE_DIR, name, st);
         if (r < 0) {
                 close(fd);
+                closep(&beside);
                 return r;
         }
         l->fd = fd;
+        l->beside = beside;
         l->at = l->n = 0;
         s->n_levels++;
-        return 0;
+        return send_whole(s, l);
+}
+
+/* The directory of this name in what the innermost one is a layer of. */
+static int open_beside(const TreeSender *s, const char *name)
+{
+        int above = s->levels[s->n_levels - 1].beside;
+
+        return above < 0 ? -1 : openat(above, name, OPEN_FLAGS | O_DIRECTORY);
 }
 
 static int leave(TreeSender *s)
 {
-        close(s->levels[--s->n_levels].fd);
+        close_level(s->levels + --s->n_levels);
         s->item.type = TREE_UP;
         return send_item(s);
 }
@@ -352,7 +393,17 @@ static int send_opened(TreeSender *s, int dir, const char *name, bool is_directo
         if ((s->one_device && st.st_dev != s->device) ||
                         (is_directory ? !S_ISDIR(st.st_mode) : !S_ISREG(st.st_mode)))
                 return send_left(s, name, TREE_LEFT_CHANGED);
-        return is_directory ? enter(s, name, TAKE_FD(fd), &st) : send_file(s, name, fd, &st);
+        return is_directory ? enter(s, name, TAKE_FD(fd), open_beside(s, name), &st) : send_file(s, name, fd, &st);
+}
+
+/* Neither a file nor a directory nor a link. */
+static int send_special(TreeSender *s, int dir, const char *name, unsigned char type)
+{
+        struct stat st;
+
+        if (s->is_layer && type == DT_CHR && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) >= 0 && S_ISCHR(st.st_mode) && st.st_rdev == 0)
+                return send_left(s, name, TREE_LEFT_WHITEOUT);
+        return send_left(s, name, left_of_mode(DTTOIF(type)));
 }
 
 static int send_entry(TreeSender *s, int dir, const char *name, unsigned char type)
@@ -371,7 +422,7 @@ static int send_entry(TreeSender *s, int dir, const char *name, unsigned char ty
         case DT_LNK:
                 return send_link(s, dir, name);
         default:
-                return send_left(s, name, left_of_mode(DTTOIF(type)));
+                return send_special(s, dir, name, type);
         }
 }
 
@@ -411,7 +462,12 @@ static int begin_top(TreeSender *s, const char *path)
 
 int tree_send_top(TreeSender *s, const char *path, int fd)
 {
-        _cleanup_close_ int owned = fd;
+        return tree_send_layer(s, path, fd, -1);
+}
+
+int tree_send_layer(TreeSender *s, const char *path, int fd, int beside)
+{
+        _cleanup_close_ int owned = fd, owned_beside = beside;
         struct stat st;
         int r = begin_top(s, path);
 
@@ -424,7 +480,7 @@ int tree_send_top(TreeSender *s, const char *path, int fd)
                 return send_file(s, "", fd, &st);
         if (!S_ISDIR(st.st_mode))
                 return send_left(s, "", left_of_mode(st.st_mode));
-        r = enter(s, "", TAKE_FD(owned), &st);
+        r = enter(s, "", TAKE_FD(owned), TAKE_FD(owned_beside), &st);
         while (r >= 0 && s->n_levels > 0)
                 r = step(s);
         return r;

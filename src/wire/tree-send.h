@@ -25,6 +25,7 @@ typedef struct TreeSender {
         int timeout_msec; /* how long nothing may be taken from the pipe before that is -ETIMEDOUT; -1: for
                              ever */
         bool one_device;  /* what lies on another file system than its top is TREE_LEFT_CHANGED */
+        bool is_layer;    /* a character device 0:0 is a whiteout */
         uint64_t max_entries, max_bytes; /* TREE_FAIL_FILES, TREE_FAIL_BYTES; holes count as bytes */
         TreeObserver observer;
 
@@ -52,6 +53,9 @@ void tree_sender_done(TreeSender *s); /* fds of the owner stay open */
 /* fd, which is taken over, is open for reading: a directory, which is sent with all that is in it, or a
  * regular file; anything else is TREE_LEFT_…. */
 int tree_send_top(TreeSender *s, const char *path, int fd);
+/* The same of the upper layer of an overlay, of whose merge beside is open on the same path (taken over; negative: not
+ * known): each directory that hides all of the layer below is said to be TREE_WHOLE. */
+int tree_send_layer(TreeSender *s, const char *path, int fd, int beside);
 /* Bytes until the end of file, of whatever can be read, as a regular file of this mode. fd is borrowed. */
 int tree_send_stream(TreeSender *s, const char *path, int fd, uint32_t mode);
 int tree_send_left(TreeSender *s, const char *path, TreeLeft reason);

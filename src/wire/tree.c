@@ -17,6 +17,8 @@ static const char *const left_texts[_TREE_LEFT_MAX] = {
         [TREE_LEFT_UNREADABLE] = "not readable",
         [TREE_LEFT_CHANGED] = "changed while it was read",
         [TREE_LEFT_MISSING] = "not there",
+        [TREE_LEFT_WHITEOUT] = "deleted",
+        [TREE_LEFT_UNCHANGED] = "as it was",
 };
 
 const char *tree_left_text(TreeLeft reason)
@@ -94,7 +96,7 @@ static int check_entry(const TreeState *s, const TreeItem *i)
         case TREE_LINK:
                 return s->depth > 0 && tree_link_stays(s->depth, i->target) ? 0 : -EBADMSG;
         case TREE_LEFT:
-                if (i->reason == TREE_LEFT_MISSING && !s->wants_entry)
+                if ((i->reason == TREE_LEFT_MISSING || i->reason == TREE_LEFT_UNCHANGED) && !s->wants_entry)
                         return -EBADMSG;
                 return i->reason == 0 || i->reason >= _TREE_LEFT_MAX ? -EBADMSG : 0;
         default:
@@ -196,6 +198,11 @@ static int advance_end(TreeState *s, const TreeItem *i)
         return 0;
 }
 
+static int advance_whole(TreeState *s, const TreeItem *i)
+{
+        return s->in_fresh ? 0 : -EBADMSG;
+}
+
 /* It may come at any time but behind the end. Its path is for a person. */
 static int advance_fail(TreeState *s, const TreeItem *i)
 {
@@ -217,13 +224,18 @@ static int (*const advances[_TREE_TYPE_MAX])(TreeState *s, const TreeItem *i) = 
         [TREE_LEFT] = advance_entry,
         [TREE_END] = advance_end,
         [TREE_FAIL] = advance_fail,
+        [TREE_WHOLE] = advance_whole,
 };
 
 int tree_state_advance(TreeState *s, const TreeItem *i)
 {
+        int r;
+
         if ((unsigned) i->type >= _TREE_TYPE_MAX || !advances[i->type])
                 return -EBADMSG;
-        return advances[i->type](s, i);
+        r = advances[i->type](s, i);
+        s->in_fresh = i->type == TREE_DIR;
+        return r;
 }
 
 /* ---- fields; one table for both ways */
@@ -259,6 +271,7 @@ static const struct {
         [TREE_LEFT] = { 2, { F(NAME, name), F(U32, reason) } },
         [TREE_END] = { 3, { F(U64, entries), F(U64, bytes), F(U64, left) } },
         [TREE_FAIL] = { 3, { F(U32, reason), F(U32, error), F(PATH, name) } },
+        [TREE_WHOLE] = { 0, {} },
 };
 
 static size_t text_max(FieldType type)

@@ -11,7 +11,7 @@
 /* Files that travel into a run and out of it. Frames, one behind the other, over a pipe:
  *
  *   stream  = magic, { TOP, entry }, END | FAIL
- *   entry   = DIR, { entry }, UP  |  FILE, { DATA }, EOF  |  LINK  |  LEFT
+ *   entry   = DIR, [ WHOLE ], { entry }, UP  |  FILE, { DATA }, EOF  |  LINK  |  LEFT
  *   frame   = u8 type, u32 length of what follows, fields as listed at TreeType
  *
  * A name is one component of a path, never a path: there is nothing in it that could lead elsewhere, and
@@ -40,6 +40,8 @@ typedef enum TreeType {
         TREE_LEFT, /* blob name, u32 reason: an entry that is not sent */
         TREE_END,  /* u64 entries, bytes, left: what was sent in all. Nothing follows */
         TREE_FAIL, /* u32 reason, u32 errno, blob path: the sender gives up. Nothing follows */
+        TREE_WHOLE, /* behind a DIR: what the place of this directory has besides what follows, is to be gone. Where it is
+                       not said, the directory's entries are changes to that place */
         _TREE_TYPE_MAX,
 } TreeType;
 
@@ -52,6 +54,8 @@ typedef enum TreeLeft {
         TREE_LEFT_UNREADABLE, /* the sender may not read it */
         TREE_LEFT_CHANGED,    /* became something else while it was looked at */
         TREE_LEFT_MISSING,    /* behind a TOP only */
+        TREE_LEFT_WHITEOUT,   /* what an overlay puts where something of the layer below was deleted */
+        TREE_LEFT_UNCHANGED,  /* behind a TOP only: it is as the layer below has it */
         _TREE_LEFT_MAX,
 } TreeLeft;
 const char *tree_left_text(TreeLeft reason); /* "a device", ...; never NULL */
@@ -94,6 +98,7 @@ bool tree_link_stays(unsigned depth, const char *target) _pure_;
 typedef struct TreeState {
         unsigned depth;      /* open directories */
         bool wants_entry;    /* a TOP was the last */
+        bool in_fresh;       /* a DIR was */
         bool in_file, ended; /* ended: END or FAIL came */
         uint64_t position;   /* in the file: where the last DATA ended */
         uint64_t entries, bytes, left;
