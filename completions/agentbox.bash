@@ -20,7 +20,7 @@ _agentbox_command_at() {
         while ((i < COMP_CWORD)); do
                 case ${COMP_WORDS[i]} in
                         --) echo $((i + 1)); return ;;
-                        -p | --policy | --set | --in | --out | -e | --env | -C | --directory | --timeout | --name | --result | --unit)
+                        -p | --policy | --set | --in | --view | --out | -e | --env | -C | --directory | --timeout | --name | --result | --unit)
                                 i=$((i + 2)) ;;
                         -*) i=$((i + 1)) ;;
                         =) i=$((i + 2)) ;;
@@ -46,10 +46,11 @@ _agentbox_run() {
                 --unit) mapfile -t COMPREPLY < <(compgen -W "service scope" -- "$cur") ;;
                 -e | --env) mapfile -t COMPREPLY < <(compgen -e -- "$cur") ;;
                 --result | --in) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+                --view) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
                 --set | --timeout | --name | -C | --directory | --out) ;;
                 *)
                         if [[ $cur == -* ]]; then
-                                mapfile -t COMPREPLY < <(compgen -W "-p --policy --set --in --out --force --out-deny-exec
+                                mapfile -t COMPREPLY < <(compgen -W "-p --policy --set --in --view --out --force --out-deny-exec
                                         --out-summary -e --env -C --directory -t --tty -T --no-tty --timeout --detach --name
                                         --result --unit --help --" -- "$cur")
                         else

@@ -128,6 +128,7 @@ int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail
         add_field(&f, "AGENTBOX_UNIT", subject->unit);
         add_field(&f, "AGENTBOX_INVOCATION_ID", subject->invocation_id);
         add_field(&f, "AGENTBOX_COMMAND", detail->command);
+        add_field(&f, "AGENTBOX_VIEW", detail->view);
         if (!detail->result) /* which has a reason of its own */
                 add_field(&f, "AGENTBOX_REASON", detail->reason);
         add_field(&f, "AGENTBOX_PROTO", detail->proto);

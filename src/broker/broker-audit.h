@@ -46,6 +46,7 @@ typedef struct AuditDetail {
         const char *proto, *dest_name; /* AGENTBOX_PROTO, AGENTBOX_DEST_NAME */
         const char *syscall;     /* AGENTBOX_SYSCALL */
         uint64_t count;          /* AGENTBOX_COUNT; 0: left out */
+        const char *view;        /* AGENTBOX_VIEW */
         bool has_copy;
         uint64_t files, bytes; /* with has_copy: AGENTBOX_FILES, AGENTBOX_BYTES */
         const RunResult *result; /* each field of the record */

@@ -57,6 +57,7 @@ void request_done(Request *q)
         closep(&q->scope_pidfd);
         closep(&q->copy_in);
         closep(&q->copy_out);
+        closep(&q->view);
         strv_free(q->copy_paths);
         *q = REQUEST_NONE;
 }
@@ -182,6 +183,7 @@ static const struct {
         { "scope-pidfd", OPTION_FD, offsetof(Request, scope_pidfd) },
         { "copy-in", OPTION_FD, offsetof(Request, copy_in) },
         { "copy-out", OPTION_FD, offsetof(Request, copy_out) },
+        { "view", OPTION_FD, offsetof(Request, view) },
 };
 
 #define N_OPTIONS (ELEMENTSOF(options) + 2) /* "unit", "copy-out-paths" */
@@ -335,6 +337,10 @@ static int check_copies(const Request *q, Error **reterr)
                 return error_set(reterr, -EINVAL, "results need a pipe to go to, and a pipe needs results");
         if (q->copy_out >= 0 && q->detach)
                 return error_set(reterr, -EINVAL, "nobody waits for the results of a detached run");
+        if (q->view >= 0 && q->scope)
+                return error_set(reterr, -EINVAL, "a scope has no view: it sees the host's own files");
+        if (q->view >= 0 && q->copy_in >= 0)
+                return error_set(reterr, -EINVAL, "a run has either a view or files that are copied in");
         if (q->copy_in >= 0 && pipe_check(q->copy_in, false) < 0)
                 return error_set(reterr, -EINVAL, "what is copied in comes from the read end of a pipe");
         if (q->copy_out >= 0 && pipe_check(q->copy_out, true) < 0)

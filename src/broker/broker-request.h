@@ -20,10 +20,11 @@ typedef struct Request {
         int stdio[3]; /* our own copies; -1: none were given (detach) */
         int scope_channel, scope_pidfd; /* with scope: our own copies */
         int copy_in, copy_out;          /* pipes, our own copies; -1: nothing is copied so */
+        int view;                       /* a directory, our own copy; -1: none */
         char **copy_paths;              /* with copy_out: what, in the form of wire/tree.h */
 } Request;
 
-#define REQUEST_NONE ((Request){ .stdio = { -1, -1, -1 }, .scope_channel = -1, .scope_pidfd = -1, .copy_in = -1, .copy_out = -1 })
+#define REQUEST_NONE ((Request){ .stdio = { -1, -1, -1 }, .scope_channel = -1, .scope_pidfd = -1, .copy_in = -1, .copy_out = -1, .view = -1 })
 #define REQUEST_BYTES_MAX (6u * 1024 * 1024) /* argv and environment together */
 
 void request_done(Request *q);

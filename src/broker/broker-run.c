@@ -128,7 +128,11 @@ static int write_requested(Run *r)
                 return -ENOMEM;
         }
         k = audit_write(AUDIT_RUN_REQUESTED, &subject,
-                        &(AuditDetail){ .message = message, .command = r->command });
+                        &(AuditDetail){
+                                        .message = message,
+                                        .command = r->command,
+                                        .view = r->view ? r->view->path : NULL,
+                        });
         r->confirm_until = now_monotonic() + JOURNAL_WAIT_USEC;
         manager_arm_confirmer(r->manager);
         return k;
@@ -282,7 +286,7 @@ static int mount_workspace(Run *r, Error **reterr)
         uint64_t mounts = r->attest.ns[ATTEST_NS_MNT];
         int k;
 
-        if (!is_on_disk(r))
+        if (!is_on_disk(r) || r->disk_fd < 0) /* it is there */
                 return 0;
         if (mounts == 0 || mounts == r->manager->host.ns[ATTEST_NS_MNT])
                 return error_set(reterr, -EPERM, "the run has no mounts of its own to add its workspace to");
@@ -290,6 +294,16 @@ static int mount_workspace(Run *r, Error **reterr)
         closep(&r->disk_fd);
         r->disk_fd = -1;
         return k;
+}
+
+/* Of a service: what the run has written, when it is dead. With a view, its changes; agentbox-view has given them to the
+ * run. */
+static int take_workspace(Run *r, int *ret_fd, Error **reterr)
+{
+        if (!r->view)
+                return run_root_take_workspace(r->peer.pid, r->peer.uid, r->peer.gid, r->policy, ret_fd, reterr);
+        *ret_fd = TAKE_FD(r->view->changes_fd);
+        return 0;
 }
 
 /* What the uid was needed for. A scope has neither a root nor a name of its own. */
@@ -304,7 +318,7 @@ static int settle_in(Run *r, Error **reterr)
                         return error_set(reterr, k, "cannot open the run's workspace: %s", strerror(-k));
                 workspace_fd = run_copy_wants_workspace(r) ? k : -1;
         } else {
-                k = run_root_take_workspace(r->peer.pid, r->peer.uid, r->peer.gid, r->policy, &workspace_fd, reterr);
+                k = take_workspace(r, &workspace_fd, reterr);
                 if (k >= 0)
                         k = uts_set_hostname(r->peer.pid, SANDBOX_HOSTNAME, reterr);
                 if (k < 0)
@@ -312,7 +326,7 @@ static int settle_in(Run *r, Error **reterr)
         }
         if (!run_copy_wants_workspace(r))
                 return 0;
-        k = run_copy_keep_workspace(r, TAKE_FD(workspace_fd));
+        k = run_copy_keep_workspace(r, TAKE_FD(workspace_fd), r->view ? TAKE_FD(r->view->merged_fd) : -1);
         return k < 0 ? error_set(reterr, k, "cannot leave the run's workspace with PID 1: %s", strerror(-k)) : 0;
 }
 
@@ -416,6 +430,8 @@ static int verify(Run *r, int cgroup_fd)
                                         .disk = is_on_disk(r) ? &r->disk : NULL,
                                         .netns_inode = r->netns_inode,
                                         .warden = r->warden ? &warden : NULL,
+                                        .has_view = r->view != NULL,
+                                        .view_fd = r->view ? r->view->merged_fd : -1,
                         },
                         &r->verified, &r->broken);
 }
@@ -433,9 +449,14 @@ void run_advance(Run *r)
                 begin_when_ready(r);
                 return;
         }
-        k = open_cgroup(r, &cgroup_fd, &e);
+        k = mount_workspace(r, &e);
+        if (k >= 0 && run_view_is_awaited(r)) {
+                k = run_view_begin(r, &e);
+                if (k >= 0)
+                        return;
+        }
         if (k >= 0)
-                k = mount_workspace(r, &e);
+                k = open_cgroup(r, &cgroup_fd, &e);
         if (k >= 0)
                 k = r->scope ? 0
                              : run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
@@ -471,6 +492,7 @@ static void drop_start(Run *r)
         attest_done(&r->attest);
         unit_props_done(&r->props);
         run_warden_drop_start(r);
+        r->view = run_view_free(r->view);
 }
 
 void run_on_executed(Run *r)

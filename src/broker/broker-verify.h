@@ -77,6 +77,8 @@ typedef struct VerifyInput {
         const AttestFs *disk;        /* the workspace on disk, as the broker sees it in the run's root; NULL: in memory */
         uint64_t netns_inode;        /* of the namespace the broker made; 0 where it made none */
         const VerifyWarden *warden;  /* NULL: it has none */
+        bool has_view;               /* --view */
+        int view_fd;                 /* with it: its top, as agentbox-view has mounted it */
         const struct BusProps *read; /* the properties, as broker_verify() has read them; not for callers */
 } VerifyInput;
 

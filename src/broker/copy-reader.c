@@ -36,7 +36,7 @@ static _noreturn_ void become_reader(const char *program, const int fds[_COPYOUT
         _exit(EXIT_NOT_STARTED);
 }
 
-int copy_reader_start(const char *program, const CopyoutSpec *spec, int stream, int workspace,
+int copy_reader_start(const char *program, const CopyoutSpec *spec, int stream, int workspace, int view,
                 pid_t *ret_pid, int *ret_report_fd, Error **reterr)
 {
         _cleanup_close_ int memfd = -1, report_read = -1, report_write = -1;
@@ -64,6 +64,7 @@ int copy_reader_start(const char *program, const CopyoutSpec *spec, int stream, 
                                                        [COPYOUT_FD_STREAM] = stream,
                                                        [COPYOUT_FD_REPORT] = report_write,
                                                        [COPYOUT_FD_WORKSPACE] = workspace,
+                                                       [COPYOUT_FD_VIEW] = spec->has_view ? view : workspace,
                                        });
         *ret_pid = pid;
         *ret_report_fd = TAKE_FD(report_read);

@@ -8,8 +8,8 @@
 
 /* agentbox-copyout as a child of this process: what it is given, and what it says. */
 
-/* spec: encoded here. stream, workspace: borrowed. Nothing blocks. */
-int copy_reader_start(const char *program, const CopyoutSpec *spec, int stream, int workspace,
+/* spec: encoded here. stream, workspace, view (where the spec has one): borrowed. Nothing blocks. */
+int copy_reader_start(const char *program, const CopyoutSpec *spec, int stream, int workspace, int view,
                 pid_t *ret_pid, int *ret_report_fd, Error **reterr);
 /* It has said something, or is gone: ends it for good, and what it said. -EBADMSG: it died without a word
  * that counts. Closes report_fd. uid: whom it became. */

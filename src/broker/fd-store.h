@@ -7,7 +7,7 @@
  * sd_notify(3)). */
 
 typedef enum FdStoreKind {
-        FD_STORE_COPY,   /* two, to copy its results out: the caller's pipe and the workspace */
+        FD_STORE_COPY,   /* to copy its results out: the caller's pipe, the workspace, and its view if it has one */
         FD_STORE_OUTPUT, /* one: the channel to whoever keeps the output of a detached run */
         FD_STORE_MAIN,   /* one: its main process, which says how it ended when nobody else knows any more (exit-status.h) */
         _FD_STORE_KIND_MAX,

@@ -2,11 +2,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <syslog.h>
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
@@ -37,6 +39,7 @@ RunCopy *run_copy_free(RunCopy *c)
         closep(&c->in_fd);
         closep(&c->out_fd);
         closep(&c->workspace_fd);
+        closep(&c->view_fd);
         strv_free(c->paths);
         free(c);
         return NULL;
@@ -57,6 +60,7 @@ int run_copy_take(Run *r)
                 .out_fd = TAKE_FD(q->copy_out),
                 .paths = TAKE_PTR(q->copy_paths),
                 .workspace_fd = -1,
+                .view_fd = -1,
                 .max_bytes = policy_u64(r->policy, FILES_COPY_OUT_SIZE),
                 .max_files = policy_u64(r->policy, FILES_COPY_OUT_FILES),
                 .report_fd = -1,
@@ -65,13 +69,22 @@ int run_copy_take(Run *r)
         return 0;
 }
 
-/* By what the kernel knows of them: both have the same name. */
+static bool is_overlay(int fd)
+{
+        struct statfs fs;
+
+        return fstatfs(fd, &fs) >= 0 && fs.f_type == OVERLAYFS_SUPER_MAGIC;
+}
+
+/* By what the kernel knows of them: all have the same name. */
 static void take_stored(Run *r, RunCopy *c)
 {
         int fd;
 
         while ((fd = fd_store_take(&r->manager->stored, FD_STORE_COPY, r->id)) >= 0) {
-                int *to = fcntl(fd, F_GETPIPE_SZ) >= 0 ? &c->out_fd : &c->workspace_fd;
+                int *to = fcntl(fd, F_GETPIPE_SZ) >= 0 ? &c->out_fd
+                          : is_overlay(fd)             ? &c->view_fd
+                                                       : &c->workspace_fd;
 
                 closep(to);
                 *to = fd;
@@ -92,6 +105,7 @@ int run_copy_adopt(Run *r, char **paths, uint64_t max_bytes, uint64_t max_files)
                 .in_fd = -1,
                 .out_fd = -1,
                 .workspace_fd = -1,
+                .view_fd = -1,
                 .paths = paths,
                 .max_bytes = max_bytes,
                 .max_files = max_files,
@@ -102,10 +116,12 @@ int run_copy_adopt(Run *r, char **paths, uint64_t max_bytes, uint64_t max_files)
         return 0;
 }
 
-int run_copy_keep_workspace(Run *r, int workspace_fd)
+int run_copy_keep_workspace(Run *r, int workspace_fd, int view_fd)
 {
         r->copy->workspace_fd = workspace_fd;
-        return fd_store_put(FD_STORE_COPY, r->id, (const int[]){ r->copy->out_fd, workspace_fd }, 2);
+        r->copy->view_fd = view_fd;
+        return fd_store_put(FD_STORE_COPY, r->id, (const int[]){ r->copy->out_fd, workspace_fd, view_fd },
+                        view_fd < 0 ? 2 : 3);
 }
 
 int run_copy_in_fd(const Run *r)
@@ -160,9 +176,9 @@ static void record_copied(const Run *r, AuditEvent event, const char *where, uin
         _cleanup_free_ char *message = NULL, *reason = NULL;
 
         if (left > 0 && asprintf(&reason,
-                                        "%" PRIu64 " were left out: devices, sockets, fifos, links that may "
+                                        "%" PRIu64 " were %sleft out: devices, sockets, fifos, links that may "
                                         "lead out, or not readable",
-                                        left) < 0)
+                                        left, r->copy->view_fd >= 0 ? "deleted, or " : "") < 0)
                 reason = NULL;
         if (asprintf(&message, "Run %s: %" PRIu64 " files, %" PRIu64 " bytes copied %s%s%s", r->id, files,
                             bytes, where, reason ? "; " : "", reason ?: "") < 0)
@@ -283,7 +299,8 @@ static void drop_out(Run *r)
         c->deadline = sd_event_source_disable_unref(c->deadline);
         closep(&c->out_fd);
         closep(&c->workspace_fd);
-        c->out_fd = c->workspace_fd = -1;
+        closep(&c->view_fd);
+        c->out_fd = c->workspace_fd = c->view_fd = -1;
 }
 
 /* why: what this broker knows; NULL: what the reader says. */
@@ -339,6 +356,7 @@ static int start_reader(Run *r, Error **reterr)
                 .max_entries = c->max_files,
                 .max_bytes = c->max_bytes,
                 .paths = c->paths,
+                .has_view = c->view_fd >= 0,
         };
         int k;
 
@@ -346,7 +364,7 @@ static int start_reader(Run *r, Error **reterr)
                 return error_set(reterr, -ENOENT, "its workspace is gone");
         c->uid = r->uid;
         k = copy_reader_start(
-                        COPYOUT_PATH, &spec, c->out_fd, c->workspace_fd, &c->reader, &c->report_fd, reterr);
+                        COPYOUT_PATH, &spec, c->out_fd, c->workspace_fd, c->view_fd, &c->reader, &c->report_fd, reterr);
         if (k < 0)
                 return k;
         /* The caller is to see the end as soon as the reader is gone. */

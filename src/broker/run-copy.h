@@ -19,7 +19,8 @@ typedef struct RunCopy {
         bool awaits_copied; /* it has not said yet that the files are there */
         int out_fd;         /* the caller's other pipe; -1: none, or it is over */
         char **paths;       /* what goes out, beneath the workspace */
-        int workspace_fd;   /* -1: not known, or it is over */
+        int workspace_fd;   /* -1: not known, or it is over; with a view: its changes */
+        int view_fd;        /* the top of the view; -1: there is none, or likewise */
         uint64_t max_bytes, max_files;
         pid_t reader; /* 0: not there */
         uid_t uid;    /* whom it became */
@@ -33,8 +34,8 @@ RunCopy *run_copy_free(RunCopy *c);
 int run_copy_take(Run *r);
 /* Of a run that an earlier broker began; paths are taken over. */
 int run_copy_adopt(Run *r, char **paths, uint64_t max_bytes, uint64_t max_files);
-/* The workspace, which is taken over, is kept until its run is dead, by PID 1 too. */
-int run_copy_keep_workspace(Run *r, int workspace_fd);
+/* The workspace (and the view, or -1), which are taken over, are kept until their run is dead, by PID 1 too. */
+int run_copy_keep_workspace(Run *r, int workspace_fd, int view_fd);
 /* The descriptor that goes to the shim; -1: none. */
 int run_copy_in_fd(const Run *r);
 /* Whether the workspace will be wanted when everybody in it is dead. */

@@ -131,6 +131,7 @@ static const struct {
         { check_scope, AGENTBOX_ERROR_NOT_ENFORCEABLE, NULL },
         { check_environment, AGENTBOX_ERROR_INVALID_REQUEST, NULL },
         { check_stdio, AGENTBOX_ERROR_INVALID_REQUEST, NULL },
+        { run_view_take, AGENTBOX_ERROR_NOT_AUTHORIZED, NULL },
 };
 
 int run_load_policy(Run *r, const char **ret_error_name, Error **reterr)

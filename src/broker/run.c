@@ -111,6 +111,7 @@ Run *run_free(Run *r)
         run_warden_free(r->warden);
         run_copy_free(r->copy);
         run_output_free(r->output);
+        run_view_free(r->view);
         run_usage_close(&r->usage);
         sd_bus_message_unref(r->call);
         sd_bus_message_unref(r->properties);

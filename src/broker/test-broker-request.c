@@ -30,6 +30,7 @@ typedef struct Wish {
         bool nul;             /* a NUL byte in the last argument */
         char **paths;         /* results */
         int copy_in, copy_out; /* 0: none */
+        int view;
 } Wish;
 
 static sd_bus *bus;
@@ -75,6 +76,8 @@ static void append_copies(sd_bus_message *m, const Wish *w)
                 assert_true(sd_bus_message_append(m, "{sv}", "copy-in", "h", w->copy_in) >= 0);
         if (w->copy_out > 0)
                 assert_true(sd_bus_message_append(m, "{sv}", "copy-out", "h", w->copy_out) >= 0);
+        if (w->view > 0)
+                assert_true(sd_bus_message_append(m, "{sv}", "view", "h", w->view) >= 0);
         if (!w->paths)
                 return;
         assert_true(sd_bus_message_open_container(m, 'e', "sv") >= 0 &&
@@ -372,6 +375,10 @@ static void test_copies(void **state)
                 { { .copy_out = w, .paths = L("a") }, 0 },
                 { { .copy_out = w, .paths = L("a"), .detach = true }, -EINVAL },
                 { { .copy_in = w }, -EINVAL },
+                { { .view = file }, 0 }, /* what it is open on is judged by the policy's reader */
+                { { .view = file, .copy_out = w, .paths = L(".") }, 0 },
+                { { .view = file, .detach = true }, 0 },
+                { { .view = file, .copy_in = r }, -EINVAL },
                 { { .copy_in = file }, -EINVAL },
                 { { .copy_out = r, .paths = L("a") }, -EINVAL },
                 { { .copy_out = file, .paths = L("a") }, -EINVAL },
@@ -402,6 +409,7 @@ static void test_copies(void **state)
                 if (k == 0) {
                         assert_int_equal(q.copy_in >= 0, wish.copy_in > 0);
                         assert_int_equal(q.copy_out >= 0, wish.copy_out > 0);
+                        assert_int_equal(q.view >= 0, wish.view > 0);
                         assert_int_equal(strv_length(q.copy_paths), strv_length(wish.paths));
                         assert_true(q.copy_in != wish.copy_in && q.copy_out != wish.copy_out);
                 }

@@ -54,7 +54,7 @@ static int start(const char *what, pid_t *ret_pid, int *ret_report, int *ret_str
         int fds[2], r;
 
         assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-        r = copy_reader_start(what, &spec, fds[1], base_fd, ret_pid, ret_report, NULL);
+        r = copy_reader_start(what, &spec, fds[1], base_fd, -1, ret_pid, ret_report, NULL);
         close(fds[1]);
         *ret_stream = fds[0];
         return r;

@@ -549,6 +549,7 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
                 .netns_inode = policy_u64(f->policy, NETWORK_EGRESS) == EGRESS_FILTERED
                                                ? f->attest.ns[ATTEST_NS_NET]
                                                : 0,
+                .view_fd = -1,
         };
         if (policy_u64(f->policy, NETWORK_EGRESS) == EGRESS_FILTERED)
                 fixture_init_warden(f, v2);

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -333,7 +334,45 @@ static void extra(Fixture *f, const char *line)
         assert_int_equal(strv_extend(&f->extra, line), 0);
 }
 
+/* A run with a view, of which all holds. The directory is no overlay, which the mount table says and stat(2) does not. */
+#define VIEW_TMPFS "60 50 0:41 / /workspace rw,nosuid,nodev - tmpfs tmpfs rw,size=256k\n"
+#define VIEW_DISK "60 50 7:0 / /workspace rw,nosuid,nodev - ext4 /dev/loop0 rw\n"
+#define VIEW_LAYERS "lowerdir=tree,upperdir=changes,workdir=work"
+#define VIEW_OVERLAY(options, layers) "61 60 0:42 / /workspace " options " - overlay view rw," layers ",redirect_dir=nofollow\n"
+#define VIEW_GOOD VIEW_OVERLAY("rw,nosuid,nodev,relatime", VIEW_LAYERS)
+
+static void view_with(Fixture *f, const char *mountinfo)
+{
+        char path[512];
+
+        fixture_write(f, "proc/4711/root/workspace/x", "");
+        fixture_write(f, "proc/4711/mountinfo", mountinfo);
+        fixture_path(f, "proc/4711/root/workspace", path);
+        f->input.has_view = true;
+        f->input.view_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+        assert_true(f->input.view_fd >= 0);
+}
+
+static void view_of_another(Fixture *f)
+{
+        view_with(f, VIEW_TMPFS VIEW_GOOD);
+        close(f->input.view_fd);
+        f->input.view_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
 /* clang-format off */
+DO(view_none, view_with(f, VIEW_TMPFS))
+DO(view_suid, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nodev", VIEW_LAYERS)))
+DO(view_devices, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nosuid", VIEW_LAYERS)))
+DO(view_executable, view_with(f, VIEW_TMPFS VIEW_GOOD))
+DO(view_two_layers, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nosuid,nodev", "lowerdir=tree:etc,upperdir=changes,workdir=work")))
+DO(view_other_upper, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nosuid,nodev", "lowerdir=tree,upperdir=/srv,workdir=work")))
+DO(view_no_upper, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nosuid,nodev", "lowerdir=tree")))
+DO(view_on_disk, view_with(f, VIEW_DISK VIEW_GOOD))
+DO(view_in_memory, view_with(f, VIEW_TMPFS VIEW_GOOD))
+DO(view_twice, view_with(f, VIEW_TMPFS VIEW_GOOD VIEW_GOOD))
+DO(view_tree_beneath, view_with(f, VIEW_TMPFS "62 60 8:1 /home/a /workspace/tree ro,nosuid,nodev - ext4 ext4 rw\n" VIEW_GOOD))
+DO(view_unread, view_with(f, "x\n"))
 DO(setting_bind, extra(f, "BindPaths=/root"))
 DO(setting_environment, extra(f, "Environment=A=1"))
 DO(setting_restart, extra(f, "Restart=always"))
@@ -447,6 +486,9 @@ static const Break breaks[] = {
         B("workspace", disk_big, disk), B("workspace", disk_unlimited, disk), B("workspace", disk_inodes, disk),
         B("workspace", disk_memory, disk), B("workspace", disk_dev, disk), B("workspace", disk_exec, strict_disk),
         B("workspace", disk_read_only, disk), B("workspace", disk_other, disk), B("workspace", disk_absent, disk),
+        B("view", view_none), B("view", view_suid), B("view", view_devices), B("view", view_executable, strict),
+        B("view", view_two_layers), B("view", view_other_upper), B("view", view_no_upper), B("view", view_on_disk), B("view", view_in_memory, disk),
+        B("view", view_twice), B("view", view_tree_beneath), B("view", view_of_another), B("view", view_unread),
         B("tmp", tmp_big), B("tmp", var_tmp_disk), B("tmp", tmp_read_only),
         B("shared-memory", shm_big), B("shared-memory", shm_read_only),
         B("devices", dev_host), B("devices", dev_absent), B("devices", dev_kmsg), B("devices", dev_ptmx),
@@ -549,6 +591,7 @@ static void check_break(const Break *b)
         if (!says(wrong, b->promise))
                 fail_msg("%s was noticed by \"%s\", not by %s", b->what, wrong[0], b->promise);
         assert_false(strv_contains(verified, b->promise));
+        closep(&f.input.view_fd);
         fixture_done(&f);
 }
 
@@ -600,6 +643,29 @@ static void test_each_property_is_verified(void **state)
         for (size_t i = 0; i < n_warden_prop_rows; i++)
                 check_verified_by(warden_prop_rows[i].name, warden_prop_rows[i].verified_by,
                                 warden_prop_rows[i].unverified);
+}
+
+static void check_view(const char *const *settings, const char *store)
+{
+        static const char beside[] = "63 50 8:1 / /workspaces rw,nosuid,nodev - ext4 ext4 rw\n";
+        _cleanup_strv_ char **verified = NULL, **wrong = NULL;
+        _cleanup_free_ char *table = NULL;
+        Fixture f;
+
+        fixture_init(&f, settings, true);
+        assert_true(asprintf(&table, "%s%s%s", store, VIEW_GOOD, beside) > 0);
+        view_with(&f, table);
+        if (fixture_verify(&f, &verified, &wrong) != 0)
+                fail_msg("%s", wrong ? wrong[0] : "error");
+        assert_true(strv_contains(verified, "view"));
+        close(f.input.view_fd);
+        fixture_done(&f);
+}
+
+static void test_view(void **state)
+{
+        check_view(filtered, VIEW_TMPFS);
+        check_view(disk, VIEW_DISK);
 }
 
 static void tighter(Fixture *f)
@@ -712,6 +778,7 @@ int main(void)
                 cmocka_unit_test(test_each_break),
                 cmocka_unit_test(test_each_row_can_fail),
                 cmocka_unit_test(test_each_property_is_verified),
+                cmocka_unit_test(test_view),
                 cmocka_unit_test(test_tighter_passes),
                 cmocka_unit_test(test_no_swap),
                 cmocka_unit_test(test_cgroup_namespace),

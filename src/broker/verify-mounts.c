@@ -13,11 +13,12 @@
 /* The mount table of the run, line by line, against what may be there. See proc_pid_mountinfo(5). */
 
 typedef struct Mount {
-        char *root, *target, *options, *type, *super;
+        char *id, *root, *target, *options, *type, *super;
 } Mount;
 
 static void mount_done(Mount *m)
 {
+        free(m->id);
         free(m->root);
         free(m->target);
         free(m->options);
@@ -67,13 +68,14 @@ static int mount_next(const char **line, Mount *ret)
         if (dash + 3 >= n)
                 return -EBADMSG;
         m = (Mount){
+                .id = strdup(words[0]),
                 .root = strdup(words[3]),
                 .target = strdup(words[4]),
                 .options = strdup(words[5]),
                 .type = strdup(words[dash + 1]),
                 .super = strdup(words[dash + 3]),
         };
-        if (!m.root || !m.target || !m.options || !m.type || !m.super) {
+        if (!m.id || !m.root || !m.target || !m.options || !m.type || !m.super) {
                 mount_done(&m);
                 return -ENOMEM;
         }
@@ -117,6 +119,24 @@ int mountinfo_find(const char *mountinfo, const char *path, char **ret_type, cha
         *ret_options = TAKE_PTR(found.options);
         *ret_super = TAKE_PTR(found.super);
         return 0;
+}
+
+int mountinfo_type(const char *mountinfo, const char *id, char **ret_type)
+{
+        const char *line = mountinfo;
+        Mount m;
+        int r;
+
+        while ((r = mount_next(&line, &m)) > 0) {
+                bool found = streq(m.id, id);
+
+                if (found)
+                        *ret_type = TAKE_PTR(m.type);
+                mount_done(&m);
+                if (found)
+                        return 0;
+        }
+        return r < 0 ? r : -ENOENT;
 }
 
 int mountinfo_next(const char **line, char **ret_target, char **ret_type, char **ret_super)

@@ -42,6 +42,8 @@ int verify_exposed(const VerifyInput *in, Buf *why);
 /* The mount options and super block options of the topmost mount on path, newly allocated; -ENOENT. */
 int mountinfo_find(const char *mountinfo, const char *path, char **ret_type, char **ret_options,
                 char **ret_super);
+/* The type of the mount with this id, newly allocated; -ENOENT. */
+int mountinfo_type(const char *mountinfo, const char *id, char **ret_type);
 /* Goes through a mount table: 1, with *line behind one entry; 0 at the end. */
 int mountinfo_next(const char **line, char **ret_target, char **ret_type, char **ret_super);
 /* Whether the option is in a list with commas. */
@@ -54,6 +56,10 @@ bool has_credentials(const VerifyInput *in);
 int credentials_directory(const VerifyInput *in, char **ret);
 /* Whether PID 1 mounts something of that type there for them. */
 bool is_mount_of_credentials(const VerifyInput *in, const char *target, const char *type);
+
+/* verify-view.c: the host's directory in the workspace */
+int verify_view(const VerifyInput *in, Buf *why);
+bool has_view(const VerifyInput *in);
 
 /* verify-cgroup.c: the kernel's side of the unit */
 int verify_cgroup(const VerifyInput *in, Buf *why);

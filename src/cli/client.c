@@ -126,7 +126,9 @@ static int append_copies(sd_bus_message *m, const Copy *c)
 {
         int r = 0;
 
-        if (c->has_in)
+        if (c->view.fd >= 0)
+                r = sd_bus_message_append(m, "{sv}", "view", "h", c->view.fd);
+        if (r >= 0 && c->has_in)
                 r = sd_bus_message_append(m, "{sv}", "copy-in", "h", c->in.read_fd);
         if (r < 0 || !c->has_out)
                 return r;

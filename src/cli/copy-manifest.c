@@ -110,7 +110,7 @@ void manifest_done(Manifest *m)
         *m = (Manifest){};
 }
 
-static ManifestEntry *add(Manifest *m, const char *path, TreeType type)
+ManifestEntry *manifest_add(Manifest *m, const char *path, TreeType type)
 {
         if (m->n == m->allocated) {
                 size_t want = MAX2((size_t) 256, m->allocated * 2);
@@ -138,10 +138,10 @@ void manifest_observe_item(void *userdata, const TreeState *s, const TreeItem *i
 
         switch (i->type) {
         case TREE_DIR:
-                add(m, s->path, TREE_DIR);
+                manifest_add(m, s->path, TREE_DIR);
                 break;
         case TREE_LINK:
-                e = add(m, s->path, TREE_LINK);
+                e = manifest_add(m, s->path, TREE_LINK);
                 if (e)
                         copy_digest_text(&m->key, i->target, e->digest);
                 break;
@@ -150,7 +150,7 @@ void manifest_observe_item(void *userdata, const TreeState *s, const TreeItem *i
                 copy_digest_begin(&m->digest, &m->key);
                 break;
         case TREE_EOF:
-                e = add(m, s->path, TREE_FILE);
+                e = manifest_add(m, s->path, TREE_FILE);
                 if (e) {
                         e->executable = m->mode & 0111;
                         copy_digest_end(&m->digest, i->size, e->digest);
@@ -187,6 +187,11 @@ static ManifestEntry *find(Manifest *m, const char *path)
         const ManifestEntry key = { .path = (char *) path };
 
         return m->n > 0 ? bsearch(&key, m->entries, m->n, sizeof(key), compare) : NULL;
+}
+
+bool manifest_has(Manifest *m, const char *path)
+{
+        return find(m, path);
 }
 
 Change manifest_compare(Manifest *m, const char *path, TreeType type, uint32_t mode, const uint8_t *digest)

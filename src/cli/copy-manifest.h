@@ -53,12 +53,15 @@ void manifest_done(Manifest *m);
 /* Notes all that a sender sends: userdata is the manifest. Not: what was left out. */
 void manifest_observe_item(void *userdata, const TreeState *s, const TreeItem *i);
 void manifest_observe_data(void *userdata, uint64_t offset, const uint8_t *p, size_t n);
+ManifestEntry *manifest_add(Manifest *m, const char *path, TreeType type); /* NULL: m->error */
 /* Before anything is looked for. */
 void manifest_sort(Manifest *m);
 
 typedef enum Change { CHANGE_NONE, CHANGE_ADDED, CHANGED } Change;
 /* How something that came out is to what went in; marks that as seen. digest: of FILE and LINK. */
 Change manifest_compare(Manifest *m, const char *path, TreeType type, uint32_t mode, const uint8_t *digest);
+/* Whether there is an entry of this path. */
+bool manifest_has(Manifest *m, const char *path);
 /* It came, though nothing is said of how it is. */
 void manifest_mark(Manifest *m, const char *path);
 void copy_digest_text(const CopyKey *k, const char *text, uint8_t ret[COPY_DIGEST_SIZE]);

@@ -189,11 +189,18 @@ static bool has_control_byte(const char *name)
 /* Whether it matters if the file that comes is what went in. */
 static bool is_compared(const CopyOut *c)
 {
-        return c->manifest && (c->summary || c->class != GATE_NONE);
+        return c->view || (c->manifest && (c->summary || c->class != GATE_NONE));
 }
 
-static Change compare(CopyOut *c, const TreeState *s, TreeType type, uint32_t mode)
+static const CopyKey *key_of(const CopyOut *c)
 {
+        return c->view ? &c->view->seen.key : &c->manifest->key;
+}
+
+static Change compare(CopyOut *c, const TreeState *s, TreeType type, uint32_t mode, uint64_t size)
+{
+        if (c->view)
+                return view_compare(c->view, s->path, type, mode, size, c->sum);
         return c->manifest ? manifest_compare(c->manifest, s->path, type, mode, c->sum) : CHANGE_ADDED;
 }
 
@@ -239,6 +246,15 @@ static int classify(CopyOut *c, const TreeState *s, TreeType type, uint32_t mode
         return 0;
 }
 
+/* Of a view, changes alone are copied out; an overlay keeps a copy of what was opened for writing, too. */
+static bool is_untouched(CopyOut *c, Change change)
+{
+        if (!c->view || change != CHANGE_NONE)
+                return false;
+        c->n_same++;
+        return true;
+}
+
 static int wants_link(CopyOut *c, const TreeState *s, const TreeItem *i)
 {
         Change change;
@@ -246,10 +262,12 @@ static int wants_link(CopyOut *c, const TreeState *s, const TreeItem *i)
 
         if (r < 0)
                 return r;
-        if (c->manifest)
-                copy_digest_text(&c->manifest->key, i->target, c->sum);
-        change = compare(c, s, TREE_LINK, 0);
+        if (c->view || c->manifest)
+                copy_digest_text(key_of(c), i->target, c->sum);
+        change = compare(c, s, TREE_LINK, 0, 0);
         r = pass_gate(c, s, change);
+        if (r > 0 && is_untouched(c, change))
+                return 0;
         if (r > 0) {
                 c->n_files++;
                 note_change(c, s, change);
@@ -275,10 +293,10 @@ static int wants(void *userdata, const TreeState *s, const TreeItem *i)
         case TREE_FILE:
                 r = classify(c, s, TREE_FILE, i->mode);
                 if (is_compared(c))
-                        copy_digest_begin(&c->digest, &c->manifest->key);
+                        copy_digest_begin(&c->digest, key_of(c));
                 return r < 0 ? r : 1;
         default:
-                if (c->manifest && compare(c, s, TREE_DIR, i->mode) == CHANGED)
+                if ((c->manifest || c->view) && compare(c, s, TREE_DIR, i->mode, 0) == CHANGED)
                         note(&c->changed, s->path, NULL);
                 return 1;
         }
@@ -295,12 +313,16 @@ static int keeps(void *userdata, const TreeState *s, const TreeItem *i, uint32_t
                 copy_digest_end(&c->digest, i->size, c->sum);
         else if (c->manifest)
                 manifest_mark(c->manifest, s->path);
-        change = is_compared(c) ? compare(c, s, TREE_FILE, mode) : CHANGE_ADDED; /* which then nobody is told */
+        change = is_compared(c) ? compare(c, s, TREE_FILE, mode, i->size) : CHANGE_ADDED; /* which then nobody is told */
         r = pass_gate(c, s, change);
         if (r <= 0) {
                 c->n_denied_bytes += i->size;
                 c->item->came = c->item->came && s->depth > 0;
                 return r;
+        }
+        if (is_untouched(c, change)) {
+                c->item->came = c->item->came && s->depth > 0;
+                return 0;
         }
         c->n_files++;
         c->n_bytes += i->size;
@@ -308,17 +330,45 @@ static int keeps(void *userdata, const TreeState *s, const TreeItem *i, uint32_t
         return 1;
 }
 
+static int note_deleted(void *userdata, const char *path, bool directory)
+{
+        CopyOut *c = userdata;
+
+        note(&c->deleted, path, directory ? "with all that was in it" : NULL);
+        return 0;
+}
+
+/* What is there no more may never have been there. */
+static void note_whiteout(CopyOut *c, const char *path)
+{
+        bool directory;
+
+        if (view_has(c->view, path, &directory))
+                (void) note_deleted(c, path, directory);
+}
+
+static void on_left(CopyOut *c, const TreeState *s, TreeLeft reason)
+{
+        bool is_top = s->depth == 0 && c->n_tops > 0;
+
+        if (c->view && (reason == TREE_LEFT_WHITEOUT || reason == TREE_LEFT_MISSING))
+                note_whiteout(c, s->path);
+        if (!c->view || is_top || reason != TREE_LEFT_WHITEOUT)
+                note(&c->left, s->path, tree_left_text(reason));
+        if (c->manifest)
+                manifest_mark(c->manifest, s->path);
+        if (is_top && reason != TREE_LEFT_UNCHANGED)
+                c->items[c->n_tops - 1].left = true;
+}
+
 static void on_item(void *userdata, const TreeState *s, const TreeItem *i)
 {
         CopyOut *c = userdata;
 
-        if (i->type != TREE_LEFT)
-                return;
-        note(&c->left, s->path, tree_left_text(i->reason));
-        if (c->manifest)
-                manifest_mark(c->manifest, s->path);
-        if (s->depth == 0 && c->n_tops > 0)
-                c->items[c->n_tops - 1].left = true;
+        if (c->view)
+                view_observe(c->view, s, i);
+        if (i->type == TREE_LEFT)
+                on_left(c, s, i->reason);
 }
 
 static void on_data(void *userdata, uint64_t offset, const uint8_t *p, size_t n)
@@ -329,13 +379,14 @@ static void on_data(void *userdata, uint64_t offset, const uint8_t *p, size_t n)
                 copy_digest_data(&c->digest, offset, p, n);
 }
 
-int copy_out_begin(CopyOut *c, Manifest *manifest, uint64_t max_bytes, uint64_t max_files, Error **reterr)
+int copy_out_begin(CopyOut *c, Manifest *manifest, View *view, uint64_t max_bytes, uint64_t max_files, Error **reterr)
 {
         int r = tree_receiver_init(&c->receiver);
 
         if (r < 0)
                 return error_set(reterr, r, "out of memory");
         c->manifest = manifest;
+        c->view = view;
         if (manifest)
                 manifest_sort(manifest);
         c->receiver.userdata = c;
@@ -377,10 +428,12 @@ static int say_why(const CopyOut *c, int r, Error **reterr)
                         strerror(r == -EREMOTEIO ? (int) i->error : -r));
 }
 
-static void note_deleted(CopyOut *c)
+static int note_missing(CopyOut *c)
 {
         const ManifestEntry *e;
 
+        if (c->view)
+                return view_deleted(c->view, c, note_deleted);
         for (size_t k = 0; c->manifest && k < c->n_tops; k++) {
                 size_t at = 0;
 
@@ -391,6 +444,7 @@ static void note_deleted(CopyOut *c)
                         if (e->type != TREE_DIR)
                                 note(&c->deleted, e->path, NULL);
         }
+        return 0;
 }
 
 int copy_out_receive(CopyOut *c, Error **reterr)
@@ -401,10 +455,9 @@ int copy_out_receive(CopyOut *c, Error **reterr)
                 return 1;
         if (r >= 0 && c->n_tops != c->n_items)
                 r = -EBADMSG;
-        if (r < 0)
-                return say_why(c, r, reterr);
-        note_deleted(c);
-        return 0;
+        if (r >= 0)
+                r = note_missing(c);
+        return r < 0 ? say_why(c, r, reterr) : 0;
 }
 
 /* ---- taking their places */

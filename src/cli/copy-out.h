@@ -6,6 +6,7 @@
 #include "cli/copy-gate.h"
 #include "cli/copy-manifest.h"
 #include "cli/copy-temporary.h"
+#include "cli/copy-view.h"
 #include "wire/tree-receive.h"
 
 /* --out: what a dead run has left, written where the caller wants it, by the caller, who believes nothing of
@@ -34,6 +35,7 @@ typedef struct CopyOut {
         bool force, deny_exec;
         bool summary;       /* every change is to be told, not only those that the gate is about */
         Manifest *manifest; /* borrowed; NULL: nothing went in */
+        View *view;         /* borrowed; NULL: there was none, else all that comes is held against it */
         int read_fd;
         int write_fd; /* for the broker; closed by copy_out_sent() */
         TreeReceiver receiver;
@@ -58,7 +60,7 @@ int copy_out_open(CopyOut *c, char *const *options, const char *workspace, bool 
 void copy_out_sent(CopyOut *c);
 /* The limits of the policy, from the broker: whoever reads the workspace keeps to them, too, if it is whom
  * we think. */
-int copy_out_begin(CopyOut *c, Manifest *manifest, uint64_t max_bytes, uint64_t max_files, Error **reterr);
+int copy_out_begin(CopyOut *c, Manifest *manifest, View *view, uint64_t max_bytes, uint64_t max_files, Error **reterr);
 /* Takes what read_fd has. 1: more may come. 0: all is there, for copy_out_publish(). Negative: it is over,
  * in words. */
 int copy_out_receive(CopyOut *c, Error **reterr);

@@ -77,7 +77,9 @@ int copy_open(Copy *c, const RunRequest *q, Error **reterr)
         c->has_in = q->in;
         c->has_out = q->out;
         c->out_is_over = !c->has_out;
-        if (c->has_in)
+        if (q->view)
+                r = view_open(&c->view, q->view, reterr);
+        if (r >= 0 && c->has_in)
                 r = copy_in_open(&c->in, q->in, workspace, reterr);
         if (r >= 0 && c->has_out)
                 r = copy_out_open(&c->out, q->out, workspace, q->force, reterr);
@@ -164,7 +166,7 @@ int copy_run_began(Copy *c, const char *run, uint64_t max_bytes, uint64_t max_fi
         say_list("not copied in: ", c->in.left, c->in.n_left);
         if (!c->has_out)
                 return 0;
-        r = copy_out_begin(&c->out, c->has_in ? &c->manifest : NULL, max_bytes, max_files, &e);
+        r = copy_out_begin(&c->out, c->has_in ? &c->manifest : NULL, c->view.fd >= 0 ? &c->view : NULL, max_bytes, max_files, &e);
         if (r >= 0)
                 r = sd_event_add_io(c->event, &c->source, c->out.read_fd, EPOLLIN, on_out, c);
         return r;
@@ -226,8 +228,9 @@ static void say_summary(const CopyOut *o)
         say_changes('M', &o->changed);
         say_changes('D', &o->deleted);
         message("copied out: %" PRIu64 " files, %" PRIu64
-                " bytes; %zu added, %zu changed, %zu deleted, %" PRIu64 " as they went in",
-                        o->n_files, o->n_bytes, o->added.n, o->changed.n, o->deleted.n, o->n_same);
+                " bytes; %zu added, %zu changed, %zu deleted, %" PRIu64 " as they %s",
+                        o->n_files, o->n_bytes, o->added.n, o->changed.n, o->deleted.n, o->n_same,
+                        o->view ? "were" : "went in");
 }
 
 /* A result that the run did not leave, or not as one. */
@@ -275,6 +278,7 @@ void copy_done(Copy *c)
         sd_event_source_disable_unref(c->timer);
         copy_in_done(&c->in);
         copy_out_done(&c->out);
+        view_done(&c->view);
         manifest_done(&c->manifest);
         free(c->refused);
         *c = COPY_NONE;

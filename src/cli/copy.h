@@ -13,6 +13,7 @@ typedef struct Copy {
         CopyIn in;
         CopyOut out;
         Manifest manifest;
+        View view;
         bool has_in, has_out, out_is_over, is_concluded;
         sd_event *event;
         sd_event_source *source, *timer;
@@ -27,9 +28,9 @@ typedef struct Copy {
         const char *run;
 } Copy;
 
-#define COPY_NONE ((Copy){ .in = COPY_IN_NONE, .out = COPY_OUT_NONE })
+#define COPY_NONE ((Copy){ .in = COPY_IN_NONE, .out = COPY_OUT_NONE, .view = VIEW_NONE })
 
-/* Opens everything that --in and --out name, before anything is asked of the broker. */
+/* Opens everything that --in, --view and --out name, before anything is asked of the broker. */
 int copy_open(Copy *c, const RunRequest *q, Error **reterr);
 /* Begins to send. on_over is called from the loop when nothing more is to come out. */
 int copy_begin(Copy *c, sd_event *event, int (*on_over)(void *userdata), void *userdata, Error **reterr);

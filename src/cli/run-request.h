@@ -10,6 +10,7 @@
 typedef struct RunRequest {
         /* From the command line; strings point into argv. */
         const char *policy, *cwd, *name, *unit, *timeout, *result_file;
+        const char *view;
         char **set, **in, **out, **env_given;
         bool tty, detach;
         bool force, out_deny_exec, out_summary;

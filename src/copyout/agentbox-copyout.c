@@ -76,6 +76,7 @@ static int prepare(void)
         sender.fd = COPYOUT_FD_STREAM;
         sender.timeout_msec = COPYOUT_STALL_MSEC;
         sender.one_device = true;
+        sender.is_layer = spec.has_view;
         sender.max_entries = spec.max_entries;
         sender.max_bytes = spec.max_bytes;
         return 0;
@@ -83,13 +84,32 @@ static int prepare(void)
 
 static int confine(void)
 {
+        static const int directories[] = { COPYOUT_FD_WORKSPACE, COPYOUT_FD_VIEW };
         int r = copyout_confine_identity(COPYOUT_FD_WORKSPACE, spec.uid, spec.gid);
 
         if (r >= 0)
-                r = copyout_confine_landlock(COPYOUT_FD_WORKSPACE);
+                r = copyout_confine_landlock(directories, ELEMENTSOF(directories));
         if (r >= 0)
                 r = copyout_confine_seccomp();
         return r;
+}
+
+/* Among the changes it is not: whether the view has it all the same. */
+static TreeLeft why_missing(const char *path)
+{
+        TreeLeft left;
+        int fd = spec.has_view ? tree_open_beneath(COPYOUT_FD_VIEW, path, &left) : -ENOENT;
+
+        closep(&fd);
+        return fd == -ENOENT || fd == -ENOTDIR ? TREE_LEFT_MISSING : TREE_LEFT_UNCHANGED;
+}
+
+/* What the view has at a path that is being sent. */
+static int open_beside(const char *path)
+{
+        TreeLeft left;
+
+        return spec.has_view ? tree_open_beneath(COPYOUT_FD_VIEW, path, &left) : -1;
 }
 
 /* What cannot be opened is told in the stream, like what is left out further down. */
@@ -101,16 +121,18 @@ static int copy_one(const char *path)
         switch (fd) {
         case -ENOENT:
         case -ENOTDIR:
-                return tree_send_left(&sender, path, TREE_LEFT_MISSING);
+                return tree_send_left(&sender, path, why_missing(path));
         case -ELOOP:
                 return tree_send_left(&sender, path, TREE_LEFT_LINK);
         case -EACCES:
         case -EPERM:
                 return tree_send_left(&sender, path, TREE_LEFT_UNREADABLE);
         case -ENXIO:
+                if (left == TREE_LEFT_DEVICE && spec.has_view && why_missing(path) == TREE_LEFT_MISSING)
+                        left = TREE_LEFT_WHITEOUT;
                 return tree_send_left(&sender, path, left);
         default:
-                return fd < 0 ? fd : tree_send_top(&sender, path, fd);
+                return fd < 0 ? fd : tree_send_layer(&sender, path, fd, open_beside(path));
         }
 }
 

@@ -85,9 +85,8 @@ static const struct {
         { 6, { 0xffff, 3, 3 }, 24 },
 };
 
-int copyout_confine_landlock(int workspace)
+int copyout_confine_landlock(const int *directories, size_t n)
 {
-        PathBeneath rule = { .allowed_access = FS_READ_FILE | FS_READ_DIR, .parent_fd = workspace };
         long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
         size_t i = 0;
         int fd, r = 0;
@@ -99,8 +98,13 @@ int copyout_confine_landlock(int workspace)
         fd = (int) syscall(SYS_landlock_create_ruleset, &abis[i].attr, abis[i].size, 0);
         if (fd < 0)
                 return -errno;
-        if (syscall(SYS_landlock_add_rule, fd, LANDLOCK_PATH_BENEATH, &rule, 0) < 0 ||
-                        syscall(SYS_landlock_restrict_self, fd, 0) < 0)
+        for (size_t k = 0; r >= 0 && k < n; k++) {
+                PathBeneath rule = { .allowed_access = FS_READ_FILE | FS_READ_DIR, .parent_fd = directories[k] };
+
+                if (syscall(SYS_landlock_add_rule, fd, LANDLOCK_PATH_BENEATH, &rule, 0) < 0)
+                        r = -errno;
+        }
+        if (r >= 0 && syscall(SYS_landlock_restrict_self, fd, 0) < 0)
                 r = -errno;
         close(fd);
         return r;

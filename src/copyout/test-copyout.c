@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include <cmocka.h>
@@ -26,7 +27,7 @@
 
 static const char *program;
 static char base[] = "/tmp/agentbox-test-copyout-XXXXXX";
-static int base_fd, from_fd, to_fd;
+static int base_fd, from_fd, to_fd, merged_fd = -1; /* merged: of a spec with a view */
 
 static int set_up(void **state)
 {
@@ -99,11 +100,11 @@ static Copier start(const CopyoutSpec *spec, int workspace)
         c.pid = fork();
         assert_true(c.pid >= 0);
         if (c.pid == 0) {
-                int fds[] = { memfd, stream[1], report[1], workspace };
+                int fds[_COPYOUT_FD_MAX] = { memfd, stream[1], report[1], workspace, spec->has_view ? merged_fd : workspace };
 
-                for (int i = 0; i < 4; i++)
+                for (int i = 0; i < _COPYOUT_FD_MAX; i++)
                         fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, 20);
-                for (int i = 0; i < 4; i++)
+                for (int i = 0; i < _COPYOUT_FD_MAX; i++)
                         dup2(fds[i], i);
                 dup2(0, 77); /* one that leaks */
                 execl(program, "agentbox-copyout", NULL);
@@ -144,7 +145,7 @@ typedef struct Got {
         int received;
         CopyoutReport report;
         Left left[8];
-        size_t n_left;
+        size_t n_left, n_whole;
 } Got;
 
 static int place(void *userdata, const char *path, TreePlace *ret)
@@ -156,6 +157,7 @@ static void note(void *userdata, const TreeState *s, const TreeItem *i)
 {
         Got *got = userdata;
 
+        got->n_whole += i->type == TREE_WHOLE;
         if (i->type == TREE_LEFT) {
                 assert_true(got->n_left < ELEMENTSOF(got->left));
                 snprintf(got->left[got->n_left].path, 256, "%.255s", s->path);
@@ -230,6 +232,41 @@ static void test_copies(void **state)
         got = copy(&spec);
         assert_int_equal(got.received, 0);
         assert_text("all/d/f", "private");
+}
+
+static bool was_left(const Got *got, const char *path, TreeLeft reason)
+{
+        for (size_t i = 0; i < got->n_left; i++)
+                if (streq(got->left[i].path, path))
+                        return got->left[i].reason == reason;
+        return false;
+}
+
+/* Of a view, what is copied are its changes; what else there is says only why something is none. */
+static void test_view(void **state)
+{
+        CopyoutSpec spec = spec_of(PATHS(S("d"), S("same"), S("deleted"), S("deleted-d/x"), S("never"), S("device")));
+        Got got;
+
+        spec.has_view = true;
+        put_directory("d");
+        put("d/changed", "1", RUN_UID, 0600);
+        assert_int_equal(mknodat(from_fd, "d/w", S_IFCHR, 0), 0);
+        assert_int_equal(mknodat(from_fd, "deleted", S_IFCHR, 0), 0);
+        assert_int_equal(mknodat(from_fd, "deleted-d", S_IFCHR, 0), 0);
+        assert_int_equal(mknodat(from_fd, "device", S_IFCHR | 0666, makedev(1, 3)), 0);
+        assert_true(mkdirat(base_fd, "merged", 0755) == 0 && mkdirat(base_fd, "merged/d", 0755) == 0 &&
+                        mkdirat(base_fd, "merged/device", 0755) == 0 && mkdirat(base_fd, "merged/same", 0700) == 0);
+        assert_int_equal(symlinkat("1", base_fd, "merged/d/changed"), 0);
+        merged_fd = openat(base_fd, "merged", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        got = copy(&spec);
+        close(merged_fd);
+        assert_int_equal(got.received, 0);
+        assert_text("d/changed", "1");
+        assert_true(was_left(&got, "d/w", TREE_LEFT_WHITEOUT) && was_left(&got, "same", TREE_LEFT_UNCHANGED) &&
+                        was_left(&got, "deleted", TREE_LEFT_WHITEOUT) && was_left(&got, "deleted-d/x", TREE_LEFT_MISSING) &&
+                        was_left(&got, "never", TREE_LEFT_MISSING) && was_left(&got, "device", TREE_LEFT_DEVICE));
+        assert_int_equal(got.n_whole, 1);
 }
 
 /* It has the run's uid and nothing else: what is root's and not for everybody cannot be read. */
@@ -370,7 +407,7 @@ static int in_confinement(int (*attempt)(void), bool filter)
                 for (int i = 0; i < _COPYOUT_FD_MAX; i++)
                         dup2(i == COPYOUT_FD_WORKSPACE ? from_fd : base_fd, i);
                 if (copyout_confine_identity(COPYOUT_FD_WORKSPACE, RUN_UID, RUN_UID) < 0 ||
-                                copyout_confine_landlock(COPYOUT_FD_WORKSPACE) < 0 ||
+                                copyout_confine_landlock((const int[]){ COPYOUT_FD_WORKSPACE }, 1) < 0 ||
                                 (filter && copyout_confine_seccomp() < 0))
                         _exit(98);
                 _exit(attempt());
@@ -502,7 +539,7 @@ static void test_landlock_alone(void **state)
         pid = fork();
         assert_true(pid >= 0);
         if (pid == 0) {
-                if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || copyout_confine_landlock(from_fd) < 0)
+                if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || copyout_confine_landlock(&from_fd, 1) < 0)
                         _exit(98);
                 if (openat(from_fd, "f", O_RDONLY | O_CLOEXEC) < 0)
                         _exit(97);
@@ -518,7 +555,7 @@ int main(int argc, char *argv[])
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
         const struct CMUnitTest tests[] = {
                 T(test_copies),
-                T(test_only_as_the_run),
+                T(test_view), T(test_only_as_the_run),
                 T(test_limits),
                 T(test_unread),
                 T(test_confined_as_seen_from_outside),

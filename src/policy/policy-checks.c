@@ -230,6 +230,25 @@ int policy_check_expose(const char *s, size_t *ret_offset, char **ret_canonical,
         return 0;
 }
 
+/* Who may read what is in it, the caller's own rights say; this is for what no caller should have to think of. */
+int policy_check_view(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr)
+{
+        static const ClosedPath never[] = {
+                { "/proc", kernel }, { "/sys", kernel }, { "/dev", kernel }, { "/run", sockets }, { "/var/run", sockets }
+        };
+        int r = check_path(s, ret_offset, reterr);
+
+        if (r < 0)
+                return r;
+        *ret_offset = 0;
+        if (streq(s, "/"))
+                return error_set(reterr, -EINVAL, "/ would open everything that the host has to views");
+        for (size_t i = 0; i < ELEMENTSOF(never); i++)
+                if (policy_path_beneath(s, never[i].path))
+                        return error_set(reterr, -EINVAL, "%s cannot be viewed: %s %s", s, never[i].path, never[i].why);
+        return 0;
+}
+
 const char *policy_credential_path(const char *item)
 {
         return strchr(item, ':') + 1;

@@ -14,6 +14,7 @@ int policy_check_policy_name(const char *s, size_t *ret_offset, char **ret_canon
 int policy_check_root(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_expose(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_credential(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
+int policy_check_view(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_workspace(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_set(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);
 int policy_check_pass(const char *s, size_t *ret_offset, char **ret_canonical, Error **reterr);

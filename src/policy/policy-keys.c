@@ -97,6 +97,15 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                        "must be readable by root alone. What the workload is given it can pass on to wherever "
                        "[Network] lets it.",
         },
+        [FILES_VIEW] = {
+                .section = "Files", .name = "View", .type = POLICY_TYPE_LIST,
+                .order = POLICY_ORDER_SUBSET, .merge = POLICY_MERGE_APPEND, .split = POLICY_SPLIT_WORDS,
+                .by = POLICY_BY_BROKER, .max = 4095,
+                .check = policy_check_view, .syntax = "PATH...",
+                .doc = "Directories of the host of which, and of everything beneath which, a caller may have the "
+                       "workload see a copy-on-write view (--view). It reads there what belongs to its caller and "
+                       "what everybody may read; what it writes goes into the workspace. None: no views.",
+        },
         [FILES_WORKSPACE] = {
                 .section = "Files", .name = "Workspace", .type = POLICY_TYPE_STRING,
                 .order = POLICY_ORDER_FIXED, .by = POLICY_BY_SERVICE,
@@ -352,7 +361,7 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
 /* clang-format on */
 
 static_assert(ELEMENTSOF(policy_keys) == _POLICY_KEY_MAX, "a row for each key");
-static_assert(_POLICY_KEY_MAX == 39,
+static_assert(_POLICY_KEY_MAX == 40,
                 "a key was added or dropped: look at its row, the shipped policies and the golden files");
 
 static const char *const sections[] = { "Policy", "Files", "Environment", "Network", "Limits", "Syscalls",

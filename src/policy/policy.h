@@ -20,6 +20,7 @@ typedef enum PolicyKey {
         FILES_ROOT,
         FILES_EXPOSE,
         FILES_CREDENTIAL,
+        FILES_VIEW,
         FILES_WORKSPACE,
         FILES_WORKSPACE_STORE,
         FILES_WORKSPACE_SIZE,

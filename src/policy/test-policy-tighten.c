@@ -12,7 +12,7 @@
 #include "policy/policy.h"
 
 static const char base[] =
-                "[Files]\nExpose=/srv/a /srv/b\nCredential=a:/etc/a b:/etc/b\n[Environment]\nPass=LANG "
+                "[Files]\nExpose=/srv/a /srv/b\nCredential=a:/etc/a b:/etc/b\nView=/home/a /srv/v\n[Environment]\nPass=LANG "
                 "TZ\nSet=A=b\n[Network]\nAllow=tls *.example.org\n"
                 "Allow=tcp 10.0.0.0/8:22\n[Syscalls]\nAllow=ptrace "
                 "kcmp\nDeny=@mqueue\n[Limits]\nFileSize=1G\n";
@@ -71,6 +71,11 @@ static const Row rows[] = {
                         "Files.Credential=c:/etc/c is more than the policy allows" },
         { "Files.Credential=a:/etc/b", -EPERM, 0, NULL },
         { "Files.Credential=a", -EINVAL, -EINVAL, NULL },
+        { "Files.View=/srv/v", 0, 0, NULL },
+        { "Files.View=", 0, 0, NULL },
+        { "Files.View=/srv/v /etc", -EPERM, 0, "Files.View=/etc is more than the policy allows, which is /home/a, /srv/v" },
+        { "Files.View=/home/a/b", -EPERM, 0, NULL },
+        { "Files.View=/", -EINVAL, -EINVAL, NULL },
         { "Files.Expose=/srv/a", 0, 0, NULL },
         { "Files.Expose=", 0, 0, NULL },
         { "Files.Expose=/srv/a /srv/c", -EPERM, 0,

@@ -3,7 +3,7 @@
 /* agentbox-view
  *
  * Makes one copy-on-write view: a directory of the host's, seen in a run's workspace through an overlay
- * whose upper layer is that workspace. The broker, which cannot mount, connects to the socket that PID 1
+ * whose upper layer is that workspace. The broker, which may not override file permissions, as whoever mounts an overlay must, connects to the socket that PID 1
  * holds; PID 1 starts one of these for each connection, in a unit of its own (agentbox-view@.service), in
  * the host's mount namespace.
  *

@@ -107,15 +107,17 @@ static int enter(View *v)
                 .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
         };
         struct statfs fs;
+        struct statx st;
 
         if (setns(v->fds[VIEW_REQUEST_MOUNTS], CLONE_NEWNS) < 0)
                 return -errno;
         v->ws_fd = (int) syscall(SYS_openat2, AT_FDCWD, v->request->workspace, &how, sizeof(how));
         if (v->ws_fd < 0)
                 return -errno;
-        if (fstatfs(v->ws_fd, &fs) < 0)
+        if (fstatfs(v->ws_fd, &fs) < 0 || statx(v->ws_fd, "", AT_EMPTY_PATH, 0, &st) < 0)
                 return -errno;
-        if (fs.f_type != TMPFS_MAGIC)
+        /* A file system of the run's own, and never what its mounts have only a part of. */
+        if ((fs.f_type != TMPFS_MAGIC && fs.f_type != EXT4_SUPER_MAGIC) || !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT))
                 return -EMEDIUMTYPE;
         /* From here on names are relative: what the run can read in its mount table says nothing of the
          * host. */

@@ -19,6 +19,7 @@
  * "agentbox-exec --scope" with no_new_privs, an empty environment, a SOCK_SEQPACKET socket as descriptor 0
  * and /dev/null as 1 and 2; "scope-channel" h, the other end of that socket. The client reaps that child and
  * says with ReportExit how it ended. "copy-in" h, the read end of a pipe that carries files (wire/tree.h) for the workspace;
+ * "view" h, a directory open for reading, of the caller's, which the workspace then shows (and no "copy-in");
  * "copy-out" h, the write end of one that gets, when all processes of the run are dead, what "copy-out-paths" aay names
  * beneath the workspace. stdio: none (detach: /dev/null, and pipes to agentbox-output), or three: stdin (read end of a pipe),
  * stdout, stderr (write ends); with "tty" the slave of a pty three times. Anything but a fifo, /dev/null or

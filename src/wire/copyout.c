@@ -5,7 +5,7 @@
 #include "wire/codec.h"
 #include "wire/copyout.h"
 
-/* The spec: u32 magic, uid, gid, u64 max_entries, max_bytes, paths. The report: u32 magic, outcome, error,
+/* The spec: u32 magic, uid, gid, u64 max_entries, max_bytes, u8 has_view, paths. The report: u32 magic, outcome, error,
  * u64 entries, bytes, left. */
 
 void copyout_spec_done(CopyoutSpec *s)
@@ -39,6 +39,7 @@ int copyout_spec_encode(const CopyoutSpec *s, Buf *out)
         buf_u32(out, s->gid);
         buf_u64(out, s->max_entries);
         buf_u64(out, s->max_bytes);
+        buf_u8(out, s->has_view);
         buf_strv(out, s->paths);
         if (out->error == 0 && out->size > COPYOUT_SPEC_SIZE_MAX)
                 out->error = -E2BIG;
@@ -57,6 +58,7 @@ int copyout_spec_decode(const void *p, size_t n, CopyoutSpec *ret)
         s.gid = read_u32(&reader);
         s.max_entries = read_u64(&reader);
         s.max_bytes = read_u64(&reader);
+        s.has_view = read_bool(&reader);
         s.paths = read_strv(&reader, COPYOUT_PATHS_MAX, PATH_MAX - 1);
         r = read_end(&reader);
         if (r < 0)

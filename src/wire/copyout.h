@@ -18,7 +18,8 @@ enum {
         COPYOUT_FD_SPEC,      /* sealed memfd: CopyoutSpec */
         COPYOUT_FD_STREAM,    /* write end of the caller's pipe */
         COPYOUT_FD_REPORT,    /* write end of a pipe to the broker */
-        COPYOUT_FD_WORKSPACE, /* the directory */
+        COPYOUT_FD_WORKSPACE, /* the directory; with a view: its changes, which are what is copied */
+        COPYOUT_FD_VIEW,      /* the top of the view; without one, the workspace once more */
         _COPYOUT_FD_MAX
 };
 
@@ -31,6 +32,7 @@ typedef struct CopyoutSpec {
         uid_t uid; /* whom it becomes: the run's own, who may read what it wrote; never root */
         gid_t gid;
         uint64_t max_entries, max_bytes;
+        bool has_view;
         char **paths; /* 1 … COPYOUT_PATHS_MAX, beneath the workspace (tree_path_is_valid()) */
 } CopyoutSpec;
 

@@ -17,7 +17,7 @@ static char *sample_paths[] = { S("a/b"), S("."), S("\xff\n"), NULL };
 static CopyoutSpec sample(void)
 {
         return (CopyoutSpec){
-                .uid = 61184, .gid = 61185, .max_entries = 7, .max_bytes = UINT64_MAX, .paths = sample_paths
+                .uid = 61184, .gid = 61185, .max_entries = 7, .max_bytes = UINT64_MAX, .has_view = true, .paths = sample_paths
         };
 }
 
@@ -36,7 +36,7 @@ static void test_spec(void **state)
         static const uint8_t golden[] = "ABX1"
                                         "\x00\xef\0\0\x01\xef\0\0"
                                         "\7\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff"
-                                        "\3\0\0\0\3\0\0\0a/b\1\0\0\0.\2\0\0\0\xff\n";
+                                        "\1\3\0\0\0\3\0\0\0a/b\1\0\0\0.\2\0\0\0\xff\n";
         CopyoutSpec in = sample(), out = {};
         _cleanup_buf_ Buf b = {};
 
@@ -46,7 +46,7 @@ static void test_spec(void **state)
         for (size_t i = 0; i < b.size; i++)
                 assert_int_equal(copyout_spec_decode(b.data, i, &out), -EBADMSG);
         assert_int_equal(copyout_spec_decode(b.data, b.size, &out), 0);
-        assert_true(out.uid == in.uid && out.gid == in.gid && out.max_entries == 7 &&
+        assert_true(out.uid == in.uid && out.gid == in.gid && out.max_entries == 7 && out.has_view &&
                         out.max_bytes == UINT64_MAX);
         for (size_t i = 0; i < 4; i++)
                 assert_true(i == 3 ? !out.paths[i] : streq(out.paths[i], sample_paths[i]));

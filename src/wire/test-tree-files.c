@@ -40,6 +40,7 @@ static void test_layer(void **state)
         put(from_fd, "src/some/changed", "1");
         put(from_fd, "merged/some/changed", "1");
         put(from_fd, "merged/some/kept", "2"); /* the layer below has it */
+        put(from_fd, "merged/kept", "2");
         put(from_fd, "src/all/new", "3");
         put(from_fd, "merged/all/new", "3");
         put(from_fd, "merged/all/below/kept", "4");

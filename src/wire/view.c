@@ -108,10 +108,11 @@ ssize_t view_receive(int fd, int flags, void *p, int *ret_fds, size_t n_fds)
 {
         Control control;
         struct iovec v = { .iov_base = p, .iov_len = VIEW_MESSAGE_MAX };
+        /* Not CMSG_SPACE(): in its padding there is room for a descriptor more. */
         struct msghdr m = { .msg_iov = &v,
                 .msg_iovlen = 1,
                 .msg_control = &control,
-                .msg_controllen = CMSG_SPACE(n_fds * sizeof(int)) };
+                .msg_controllen = CMSG_LEN(n_fds * sizeof(int)) };
         struct cmsghdr *c;
         ssize_t n;
         size_t came = 0;
