@@ -2,26 +2,37 @@
 
 /* agentbox-view
  *
- * Makes one copy-on-write view: a directory of the host's, seen in a run's workspace through an overlay
- * whose upper layer is that workspace. The broker, which may not override file permissions, as whoever mounts an overlay must, connects to the socket that PID 1
- * holds; PID 1 starts one of these for each connection, in a unit of its own (agentbox-view@.service), in
- * the host's mount namespace.
+ * Makes one copy-on-write view: a directory of the host's, seen in a run's workspace through an overlay whose
+ * upper layer is that workspace. The broker may not override file permissions, as whoever mounts an overlay
+ * must; it connects to the socket that PID 1 holds, and PID 1 starts one of these for each connection, in a
+ * unit of its own (agentbox-view@.service), in the host's mount namespace.
  *
- * uid           root, with the capabilities of its unit. They stay with the overlay, too: it acts on its two
- * layers as whoever mounted it, once the kernel has judged what the run itself may do by the owner, mode and
- * access list of the file in the view descriptors   0: the connection; 2: the journal trusts        whoever
- * is root at the other end; the tree is a hostile caller's, and is opened nowhere here must          show as
- * the run's own what is the caller's own, and nothing else: a run reads in a view what its caller owns, and
- * what everybody may read. The right to come to the tree at all is the caller's own open descriptor to it,
- * which the broker never makes from a name must not      follow a name that a caller chose; leave the tree
- * itself where the run could reach it; mount in the host's namespace; run on when it has answered
+ * uid
+ *     root, with the capabilities of its unit. They stay with the overlay, too: it acts on its two layers as
+ *     whoever mounted it, once the kernel has judged what the run itself may do by the owner, mode and access
+ *     list of the file in the view
+ *
+ * descriptors
+ *     0: the connection; 2: the journal
+ *
+ * trusts
+ *     whoever is root at the other end; the tree is a hostile caller's, and is opened nowhere here
+ *
+ * must
+ *     show as the run's own what is the caller's own, and nothing else: a run reads in a view what its caller
+ *     owns, and what everybody may read. The right to come to the tree at all is the caller's own open
+ *     descriptor to it, which the broker never makes from a name
+ *
+ * must not
+ *     follow a name that a caller chose; leave the tree itself where the run could reach it; mount in the
+ *     host's namespace; run on when it has answered
  *
  * Stages: those of wire/view.h.
  *
- * Why the caller's files become the run's own (an idmapped mount beneath the overlay): the run has a uid
- * that nobody else has. Without, it could neither read what only its caller may, nor change one file that
- * its caller may change. Groups are not mapped: what the caller may read as the member of a group alone
- * stays closed to the run. */
+ * Why the caller's files become the run's own (an idmapped mount beneath the overlay): the run has a uid that
+ * nobody else has. Without, it could neither read what only its caller may, nor change one file that its
+ * caller may change. Groups are not mapped: what the caller may read as the member of a group alone stays
+ * closed to the run. */
 
 #include <errno.h>
 #include <stdio.h>

@@ -24,8 +24,8 @@ typedef struct ViewRequest {
         uid_t uid; /* the run's, never root's; so with gid */
         gid_t gid;
         uid_t caller;                           /* whose files become the run's own in the view */
-        char workspace[VIEW_WORKSPACE_MAX + 1]; /* the directory in the run's root, where its tmpfs is
-                                                   mounted: normal, not "/" */
+        char workspace[VIEW_WORKSPACE_MAX + 1]; /* the directory in the run's root, where a file system of its
+                                                   own is mounted: normal, not "/" */
 } ViewRequest;
 enum {
         VIEW_REQUEST_TREE,   /* the directory that is to be seen, open for reading */

@@ -13,7 +13,7 @@ import time
 
 import box
 import bus
-from box import (OUTSIDER, USER, at_end, broker_pid, broker_restart, expect, newest_run, policy, records, run, run_python, run_sh,
+from box import (OUTSIDER, Skip, USER, at_end, broker_pid, broker_restart, expect, newest_run, policy, records, run, run_python, run_sh,
                  sh, start, user, wait_events, wait_for, write_file)
 from test_caller import as_user
 
@@ -30,7 +30,7 @@ def place(owner=None):
     directory = pathlib.Path(tempfile.mkdtemp(prefix="live-view-", dir=base()))
     at_end(shutil.rmtree, directory, True)
     os.chmod(directory, 0o755)
-    policy("view", f"[Policy]\nExtends=default\n[Files]\nView={directory}\nWorkspaceSize=4M\n[Limits]\nRuntime=30s\n")
+    policy("view", f"[Policy]\nExtends=default\n[Files]\nView={directory}\nWorkspaceSize=4M\n[Limits]\nRuntime=10min\n")
     tree = directory / "tree"
     (tree / "src/deep").mkdir(parents=True)
     (tree / "a").write_text("alpha\n")
@@ -160,6 +160,20 @@ def test_changes_have_a_limit():
     assert done.err.count("No space left on device") == 2 and done.out == "b", done
     done = bothered(tree, "i=0; while [ $i -lt 200 ]; do : >f$i || exit 3; i=$((i+1)); done", "--set", "Files.WorkspaceInodes=100", status=2)
     assert "No space left" in done.err, done
+
+
+def test_workspace_on_disk():
+    directory, tree = place()
+    policy("view-disk", f"[Policy]\nExtends=default\n[Files]\nView={directory}\nWorkspaceStore=disk\nWorkspaceSize=64M\n[Limits]\nRuntime=10min\n")
+    if b"WorkspaceStore=disk" in (tried := run_sh("true", policy="view-disk")).stderr:
+        raise Skip(tried.err.strip())
+    done = bothered(tree, "echo x >>a; rm -r src; mkdir src; grep ' /workspace ' /proc/self/mountinfo | cut -d' ' -f9; df --output=fstype . | tail -n 1",
+                    "--out", f".:{directory}/o", "--out-summary", policy="view-disk")
+    assert done.out.split() == ["ext4", "overlay", "overlay"], done
+    assert (directory / "o/a").read_text() == "alpha\nx\n" and "D src/main.c" in done.err and "2 deleted" in done.err, done
+    done = bothered(tree, "dd if=/dev/zero of=new bs=1M count=100", policy="view-disk", status=1)
+    assert "No space left on device" in done.err, done
+    no_mounts()
 
 
 def test_no_program_gains_anything():
@@ -472,7 +486,8 @@ def test_out_of_changed_files_is_gated():
 
 def test_out_after_it_was_killed():
     directory, tree = place()
-    done = bothered(tree, "echo x >>a; rm link; sleep 60", "--out", f".:{directory}/o", "--out-summary", "--timeout", "3s", status=124)
+    done = bothered(tree, "echo x >>a; rm link; sleep 60", "--out", f".:{directory}/o", "--out-summary", "--timeout", f"{int(3 * box.SLOWNESS)}s",
+                    status=124)
     assert (directory / "o/a").read_text() == "alpha\nx\n" and "D link" in done.err, done
     no_mounts()
 
@@ -483,11 +498,13 @@ def test_broker_restarted():
     """PID 1 keeps the changes and the view for the next one."""
     for n, restart in enumerate((broker_restart, lambda: os.kill(broker_pid(), signal.SIGKILL))):
         directory, tree = place()
-        client = start("sh", "-c", "echo x >>a; rm -r src; mkdir src; sleep 5", policy="view",
+        client = start("sh", "-c", "echo x >>a; rm -r src; mkdir src; echo done; read wait", policy="view", stdin=subprocess.PIPE,
                        options=["--view", str(tree), "--out", f".:{directory}/o", "--out-summary"])
+        assert client.stdout.readline() == b"done\n"
         found = newest_run(lambda r: r["state"] == "running")["run"]
         restart()
-        _out, err = client.communicate(timeout=60 * box.SLOWNESS)
+        newest_run(lambda r, found=found: r["run"] == found)
+        _out, err = client.communicate(b"go on\n", timeout=60 * box.SLOWNESS)
         assert client.returncode == 0 and (directory / "o/a").read_text() == "alpha\nx\n", (n, client.returncode, err)
         assert b"D src/main.c" in err and b"D src/deep: with all" in err, err
         wait_events(found, "run-ended")
