@@ -569,6 +569,7 @@ def test_mounter_talks_to_root_alone():
     no_mounts()
 
 
+@box.heavy
 @box.within(180)
 def test_many_at_once():
     _, tree = place()
