@@ -35,8 +35,7 @@ static const Verb verbs[] = {
         { "attach", verb_attach, "show what a detached run prints, until it ends" },
         { "kill", verb_kill, "end a run, or send it a signal" },
         { "log", verb_log, "show the audit records" },
-        { "why", verb_why,
-                        "say what was denied, killed or cut short, and which policy line would allow it" },
+        { "why", verb_why, "say what ended a run or was denied, and what would allow it" },
         { "policy", verb_policy, "list, show, check, explain, compare and learn policies" },
         { "doctor", verb_doctor, "check what this host can enforce" },
 };

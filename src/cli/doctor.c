@@ -8,8 +8,8 @@
 #include "cli/message.h"
 #include "cli/output.h"
 
-/* Columns of the status and of the check's name; a message that does not fit beside begins below. */
-enum { STATUS_WIDTH = 8, CHECK_WIDTH = 18, MESSAGE_MIN = 30 };
+/* Columns of the status and of the check's name. */
+enum { STATUS_WIDTH = 8, CHECK_WIDTH = 18 };
 
 int doctor_add(json_t *lines, const char *part, const char *check, const char *status, const char *message, const char *advice)
 {
@@ -163,18 +163,6 @@ static int print_heading(const char *part, Buf *out)
         return out->error;
 }
 
-/* Text behind what stands on the line already. */
-static int print_wrapped(const char *text, size_t indent, size_t width, Buf *out)
-{
-        _cleanup_buf_ Buf wrapped = {};
-
-        if (width == 0 || width < indent + MESSAGE_MIN)
-                width = SIZE_MAX;
-        if (output_wrap(&wrapped, text, indent, width) < 0)
-                return -ENOMEM;
-        return buf_append(out, wrapped.data + indent, wrapped.size - indent);
-}
-
 static int print_line(const json_t *line, size_t width, Buf *out)
 {
         const char *status = facts_string(line, "status") ?: DOCTOR_FAILED, *advice = facts_string(line, "advice");
@@ -187,10 +175,10 @@ static int print_line(const json_t *line, size_t width, Buf *out)
         if (!check || !text || !shown)
                 return -ENOMEM;
         buf_printf(out, "%s%-*s%s %-*s ", output_colour(c), STATUS_WIDTH, status, output_colour_end(c), CHECK_WIDTH, check);
-        print_wrapped(*text ? text : "-", indent, width, out);
+        output_wrap_behind(out, *text ? text : "-", indent, width);
         if (*shown) {
                 buf_printf(out, "%*s-> ", (int) indent, "");
-                print_wrapped(shown, indent + 3, width, out);
+                output_wrap_behind(out, shown, indent + 3, width);
         }
         return out->error;
 }
@@ -224,7 +212,7 @@ static int print_sum(const json_t *lines, size_t width, Buf *out)
                 return -ENOMEM;
         }
         buf_printf(out, "\n");
-        return print_wrapped(text, 0, width, out);
+        return output_wrap_behind(out, text, 0, width);
 }
 
 int doctor_print(const json_t *lines, size_t width, Buf *out)

@@ -6,6 +6,7 @@
 #include "base/strv.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/output.h"
 
 enum { LONG_ONLY = 256, OPTIONS_MAX = 32 }; /* values of getopt above those of any letter */
 
@@ -151,7 +152,11 @@ static void print_option(FILE *f, char letter, const char *name, const char *arg
 
 void usage_print(const Usage *u, FILE *f)
 {
-        fprintf(f, "agentbox %s %s\n\n%s\n\n", u->verb, u->synopsis, u->description);
+        _cleanup_buf_ Buf text = {};
+
+        fprintf(f, "agentbox %s %s\n\n", u->verb, u->synopsis);
+        if (output_paragraphs(&text, u->description, 0, output_prose_width()) >= 0)
+                fprintf(f, "%s\n", (const char *) text.data);
         for (size_t i = 0; i < u->n_options; i++)
                 print_option(f, u->options[i].letter, u->options[i].name, u->options[i].argument,
                                 u->options[i].help);

@@ -9,6 +9,10 @@
 #include "cli/message.h"
 #include "cli/output.h"
 
+/* Of a table that does not fit on the terminal. */
+enum { LAST_COLUMN_MIN = 24, LAST_COLUMN_INDENT = 4, COLUMN_MIN = 8 };
+enum { BEHIND_MIN = 30, PROSE_WIDTH = 80, PROSE_WIDTH_MAX = 100 };
+
 static const char *const colours[_COLOUR_MAX] = {
         [COLOUR_NONE] = "",
         [COLOUR_BOLD] = "\033[1m",
@@ -85,20 +89,70 @@ static size_t column_width(const Table *t, size_t column)
         return w;
 }
 
+/* Where all together are wider than the terminal, the widest gives way. The width of all but the last. */
+static size_t fit_columns(size_t *widths, size_t n)
+{
+        size_t terminal = output_width(), before = 0, widest = 0;
+
+        for (size_t c = 0; c + 1 < n; c++) {
+                before += widths[c] + 2;
+                if (widths[c] > widths[widest])
+                        widest = c;
+        }
+        if (terminal > 0 && before > terminal && widths[widest] > before - terminal + COLUMN_MIN) {
+                widths[widest] -= before - terminal;
+                before = terminal;
+        }
+        return before;
+}
+
+static void print_cell(const char *text, Colour c, size_t columns)
+{
+        size_t n = width(text), cut = 0;
+
+        if (n <= columns) {
+                printf("%s%s%s%*s", output_colour(c), text, output_colour_end(c), (int) (columns - n + 2), "");
+                return;
+        }
+        for (size_t i = 0; i + 1 < columns; i++)
+                do
+                        cut++;
+                while ((text[cut] & 0xc0) == 0x80);
+        printf("%s%.*s…%s  ", output_colour(c), (int) cut, text, output_colour_end(c));
+}
+
+static void print_last_cell(const char *text, Colour c, size_t before)
+{
+        size_t terminal = output_width();
+        _cleanup_buf_ Buf b = {};
+
+        if (terminal == 0 || before + width(text) <= terminal)
+                buf_printf(&b, "%s\n", text);
+        else if (before + LAST_COLUMN_MIN <= terminal)
+                output_wrap_behind(&b, text, before, terminal);
+        else {
+                buf_printf(&b, "\n");
+                if (c == COLOUR_NONE) /* a heading that stands below says nothing */
+                        output_wrap(&b, text, LAST_COLUMN_INDENT, terminal);
+        }
+        printf("%s%s%s", output_colour(c), b.error >= 0 ? (const char *) b.data : "\n", output_colour_end(c));
+}
+
 void table_print(const Table *t)
 {
-        size_t widths[TABLE_COLUMNS_MAX] = {};
+        size_t widths[TABLE_COLUMNS_MAX] = {}, before = 0;
 
         for (size_t c = 0; c < t->columns; c++)
                 widths[c] = column_width(t, c);
+        before = fit_columns(widths, t->columns);
         for (size_t i = 0; i < t->n_cells; i++) {
                 size_t column = i % t->columns;
                 Colour c = i < t->columns ? COLOUR_BOLD : COLOUR_NONE;
-                bool last = column == t->columns - 1;
-                size_t pad = last ? 0 : widths[column] - width(t->cells[i]) + 2;
 
-                printf("%s%s%s%*s%s", output_colour(c), t->cells[i], output_colour_end(c), (int) pad, "",
-                                last ? "\n" : "");
+                if (column == t->columns - 1)
+                        print_last_cell(t->cells[i], c, before);
+                else
+                        print_cell(t->cells[i], c, widths[column]);
         }
 }
 
@@ -144,6 +198,46 @@ int output_wrap(Buf *out, const char *text, size_t indent, size_t line)
                 text += strspn(text, " ");
         }
         return buf_printf(out, "\n");
+}
+
+int output_wrap_behind(Buf *out, const char *text, size_t indent, size_t line)
+{
+        _cleanup_buf_ Buf wrapped = {};
+
+        if (line == 0 || line < indent + BEHIND_MIN)
+                line = SIZE_MAX;
+        if (!*text)
+                return buf_printf(out, "\n");
+        if (output_wrap(&wrapped, text, indent, line) < 0)
+                return -ENOMEM;
+        return buf_append(out, wrapped.data + indent, wrapped.size - indent);
+}
+
+int output_paragraphs(Buf *out, const char *text, size_t indent, size_t line)
+{
+        while (*text) {
+                const char *end = strstr(text, "\n\n");
+                size_t n = end ? (size_t) (end - text) : strlen(text);
+                _cleanup_free_ char *paragraph = strndup(text, n);
+
+                if (!paragraph)
+                        return -ENOMEM;
+                for (char *c = paragraph; *c; c++)
+                        if (*c == '\n')
+                                *c = ' ';
+                output_wrap(out, paragraph, indent, line);
+                text += n + strspn(text + n, "\n");
+                if (*text)
+                        buf_printf(out, "\n");
+        }
+        return out->error;
+}
+
+size_t output_prose_width(void)
+{
+        size_t terminal = output_width();
+
+        return terminal == 0 ? (size_t) PROSE_WIDTH : MIN2(terminal, (size_t) PROSE_WIDTH_MAX);
 }
 
 int output_flush(void)

@@ -40,7 +40,8 @@ typedef struct Table {
 void table_done(Table *t);
 /* Takes the text over; NULL counts as "-". Control bytes are escaped. */
 int table_add(Table *t, char *text);
-/* The first row in bold; the last column may be as wide as it likes. */
+/* The first row in bold. The last column may be as wide as it likes; on a terminal it is wrapped, within its column or, where
+ * that is narrow, below the line; and where the others do not fit, the widest of them is cut. */
 void table_print(const Table *t);
 
 /* One line; text that is no ASCII is written as \u. Negative where stdout does not take it. */
@@ -49,6 +50,13 @@ int output_json(const json_t *value);
 json_t *output_json_bytes(const void *p, size_t n);
 /* The text, which is safe to show, in lines of at most width columns, each indented. */
 int output_wrap(Buf *out, const char *text, size_t indent, size_t width);
+/* The same behind what stands on a line already, up to the column indent, where the further lines begin. Not wrapped where width
+ * is 0 or leaves next to nothing. */
+int output_wrap_behind(Buf *out, const char *text, size_t indent, size_t width);
+/* Paragraphs, with an empty line between them; a single line break counts as a space. */
+int output_paragraphs(Buf *out, const char *text, size_t indent, size_t width);
+/* Columns for prose on whatever stdout is: of the terminal, as far as lines are good to read, else 80. */
+size_t output_prose_width(void);
 /* Negative errno where something of what was printed could not be written. */
 int output_flush(void);
 

@@ -91,7 +91,7 @@ static void test_run(void **state)
                         "12:00:06  syscall-denied  gdb         ptrace(0x0)                   denied ×7\n"
                         "12:00:07  egress-denied               not recorded one by one       warden-lost ×12\n"
                         "2025-01-02\n"
-                        "00:00:00  run-ended                   exited 1, 7s, 35.0M memory, 1.2K sent, 1015 denied\n");
+                        "00:00:00  run-ended                   exited 1, 1015 denied, 7s, 35.0M memory, 1.2K sent\n");
 }
 
 static void test_all_runs(void **state)
@@ -100,7 +100,7 @@ static void test_all_runs(void **state)
         _cleanup_buf_ Buf out = {};
 
         take(&t, &out, "run-refused", 0, "\"AGENTBOX_REASON\":\"no such \\u001b[2Jpolicy\",\"AGENTBOX_CALLER_UID\":\"4294967000\"");
-        take(&t, &out, "run-unverified", 0, "\"AGENTBOX_BROKEN\":\"memory-limit\",\"PRIORITY\":\"4\"");
+        take(&t, &out, "run-unverified", 0, "\"AGENTBOX_BROKEN\":\"memory-limit: x\\nuid: y\",\"PRIORITY\":\"4\"");
         take(&t, &out, "egress-denied", 1, TO("evil.example", "dns", "53", "no-rule"));
         take(&t, &out, "egress-denied", 1, TO("evil.example", "dns", "53", "no-rule") ",\"AGENTBOX_RUN_ID\":\"other\"");
         take(&t, &out, "copy-refused", 2, "\"MESSAGE\":\"Run 4f7k2m9qxa: a socket\"");
@@ -112,7 +112,7 @@ static void test_all_runs(void **state)
         check(&t, &out,
                         "2025-01-01\n"
                         "12:00:00  4f7k2m9qxa  run-refused     uid 42949…  no such \\x1b[2Jpolicy\n"
-                        "12:00:00  4f7k2m9qxa  run-unverified              memory-limit\n"
+                        "12:00:00  4f7k2m9qxa  run-unverified              memory-limit: x; uid: y\n"
                         "12:00:01  4f7k2m9qxa  egress-denied               evil.example (dns)            no-rule\n"
                         "12:00:01  other       egress-denied               evil.example (dns)            no-rule\n"
                         "12:00:02  4f7k2m9qxa  copy-refused                a socket\n"

@@ -94,7 +94,7 @@ static void test_ends(void **state)
                 { ENDED("\"AGENTBOX_REASON\":\"signal\",\"AGENTBOX_SIGNAL\":\"11\""),
                                 "Signal 11 (SIGSEGV)" },
                 { ENDED("\"AGENTBOX_REASON\":\"signal\",\"AGENTBOX_SIGNAL\":\"31\""), "[Syscalls]" },
-                { RECORD("run-unverified", "\"AGENTBOX_BROKEN\":\"memory limit\""), "memory limit" },
+                { RECORD("run-unverified", "\"AGENTBOX_BROKEN\":\"memory-limit: x\\nuid: y\""), "  memory-limit: x\n  uid: y\n" },
                 { RECORD("run-refused", "\"AGENTBOX_REASON\":\"no policy \\u001b[2J\""),
                                 "no policy \\x1b[2J" },
                 { RECORD("run-started", "\"MESSAGE\":\"x\""), "still runs" },

@@ -193,14 +193,14 @@ static char *end_of(const json_t *record)
         _cleanup_buf_ Buf b = {};
 
         say_end(record, &b);
+        if (denied != UINT64_MAX && denied > 0)
+                buf_printf(&b, ", %llu denied", (unsigned long long) denied);
         if (time)
                 buf_printf(&b, ", %s", time);
         if (memory)
                 buf_printf(&b, ", %s memory", memory);
         if (out)
                 buf_printf(&b, ", %s sent", out);
-        if (denied != UINT64_MAX && denied > 0)
-                buf_printf(&b, ", %llu denied", (unsigned long long) denied);
         return buf_take_string(&b);
 }
 
@@ -294,8 +294,18 @@ static char *refusal_of(const json_t *record)
 static char *broken_of(const json_t *record)
 {
         const char *broken = facts_string(record, "AGENTBOX_BROKEN");
+        _cleanup_buf_ Buf b = {};
 
-        return broken ? clean(broken) : message_of(record);
+        if (!broken)
+                return message_of(record);
+        /* Each promise that was not kept is a line of it. */
+        for (const char *line = broken; *line;) {
+                size_t n = strcspn(line, "\n");
+
+                buf_printf(&b, "%s%.*s", line == broken ? "" : "; ", (int) n, line);
+                line += n + (line[n] == '\n');
+        }
+        return b.error < 0 ? NULL : clean((const char *) b.data);
 }
 
 static char *promises_of(const json_t *record)

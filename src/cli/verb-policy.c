@@ -155,18 +155,21 @@ static int policy_check_verb(const PolicyArgs *args, char **argv)
 /* Lists of hundreds of names are for --json. */
 static void print_shortened(const char *s)
 {
-        enum { SHOWN = 160 };
+        enum { SHOWN = 160, HANGING = 6 };
         size_t n = strlen(s), cut = SHOWN, more = 0;
+        _cleanup_free_ char *text = NULL;
+        _cleanup_buf_ Buf b = {};
 
-        if (n <= SHOWN + 40) {
-                printf("    %s\n", s);
-                return;
-        }
-        while (cut > 0 && s[cut] != ' ')
+        while (cut > 0 && n > SHOWN + 40 && s[cut] != ' ')
                 cut--;
-        for (const char *c = s + cut; *c && *c != ';'; c++)
+        for (const char *c = n > SHOWN + 40 ? s + cut : ""; *c && *c != ';'; c++)
                 more += *c == ' ';
-        printf("    %.*s and %zu more%s\n", (int) cut, s, more, strchrnul(s, ';'));
+        if (n <= SHOWN + 40)
+                text = strdup(s);
+        else if (asprintf(&text, "%.*s and %zu more%s", (int) cut, s, more, strchrnul(s, ';')) < 0)
+                text = NULL;
+        if (text && output_wrap_behind(&b, text, HANGING, output_width()) >= 0)
+                printf("    %s", (const char *) b.data);
 }
 
 static void print_explanation(PolicyKey key, const PolicyExplanation *x)
@@ -381,14 +384,11 @@ static void policy_usage(FILE *f)
         fputs("Usage: agentbox policy COMMAND ...\n\nCommands:\n", f);
         for (size_t i = 0; i < ELEMENTSOF(sub_verbs); i++) {
                 const Usage *u = &sub_verbs[i].usage;
+                _cleanup_buf_ Buf text = {};
 
                 fprintf(f, "  %s %s\n", u->verb + strlen("policy "), u->synopsis);
-                for (const char *line = u->description; *line;) {
-                        size_t n = strcspn(line, "\n");
-
-                        fprintf(f, "      %.*s\n", (int) n, line);
-                        line += n + (line[n] == '\n');
-                }
+                if (output_paragraphs(&text, u->description, 6, output_prose_width()) >= 0)
+                        fputs((const char *) text.data, f);
         }
 }
 

@@ -45,6 +45,9 @@ static const struct {
         { "output_limit", output_size },
 };
 
+/* One name is longer: with more, a digest would have no room on 80 columns. */
+enum { LABEL_WIDTH = 14 };
+
 static char *format_integer(const char *name, json_int_t v)
 {
         char *s;
@@ -91,8 +94,13 @@ static int print_facts(json_t *facts)
                 _cleanup_free_ char *text = format_fact(name, value),
                                     *shown = text ? message_clean(text) : NULL;
 
-                if (shown && *shown)
-                        printf("%16s: %s\n", name, shown);
+                _cleanup_buf_ Buf line = {};
+
+                if (!shown || !*shown)
+                        continue;
+                if (output_wrap_behind(&line, shown, MAX2((size_t) LABEL_WIDTH, strlen(name)) + 2, output_width()) < 0)
+                        return -ENOMEM;
+                printf("%*s: %s", LABEL_WIDTH, name, (const char *) line.data);
         }
         return 0;
 }

@@ -42,6 +42,21 @@ static int read_records(const char *id, Why *w, Error **reterr)
         }
 }
 
+/* On a terminal its sentences are wrapped; what is indented is a line of a policy, or has its width already. */
+static void print_lines(char *text)
+{
+        size_t width = output_width();
+
+        for (char *line; text && *text && (line = strsep(&text, "\n"));) {
+                _cleanup_buf_ Buf b = {};
+
+                if (!*line || *line == ' ' || width == 0 || output_wrap(&b, line, 0, width) < 0)
+                        puts(line);
+                else
+                        fputs((const char *) b.data, stdout);
+        }
+}
+
 static int explain(const char *run, Error **reterr)
 {
         _cleanup_strv_ char **own = NULL;
@@ -66,7 +81,7 @@ static int explain(const char *run, Error **reterr)
                 r = why_explain(&why, &(AdviceContext){ .policy = policy, .own = own }, &text);
         if (r < 0)
                 return error_set(reterr, r, "out of memory");
-        fwrite(text.data, 1, text.size, stdout);
+        print_lines((char *) text.data);
         return output_flush();
 }
 

@@ -29,6 +29,22 @@ static void say(Buf *out, const char *before, const char *text, const char *afte
                 buf_printf(out, "%s%s%s", before, shown, after);
 }
 
+/* Each promise that was not kept has one. */
+static void say_lines(const char *text, Buf *out)
+{
+        while (*text) {
+                size_t n = strcspn(text, "\n");
+                _cleanup_free_ char *line = strndup(text, n);
+
+                if (!line) {
+                        out->error = -ENOMEM;
+                        return;
+                }
+                say(out, "  ", line, "\n");
+                text += n + (text[n] == '\n');
+        }
+}
+
 static void explain_limit(const LimitRow *row, const json_t *ended, const Policy *policy, Buf *out)
 {
         uint64_t limit = policy ? policy_u64(policy, row->key) : 0, v = limit_suggestion(row, ended, policy);
@@ -252,9 +268,9 @@ static void explain_denials(json_t *groups, Buf *out)
 static bool explain_not_started(const Why *w, Buf *out)
 {
         if (w->unverified) {
-                say(out, "It was stopped before its first instruction, because this host did not keep what the "
-                                "policy promises: ",
-                        facts_string(w->unverified, "AGENTBOX_BROKEN") ?: facts_string(w->unverified, "MESSAGE") ?: "?", ".\n");
+                buf_printf(out, "It was stopped before its first instruction, because this host did not keep what the "
+                                "policy promises:\n");
+                say_lines(facts_string(w->unverified, "AGENTBOX_BROKEN") ?: facts_string(w->unverified, "MESSAGE") ?: "?", out);
                 buf_printf(out, "  See 'agentbox doctor', and the drop-ins of agentbox- units on this "
                                 "host.\n");
         } else if (w->refused)

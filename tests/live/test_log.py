@@ -206,3 +206,15 @@ def test_attach_is_for_detached_runs():
     expect(agentbox("attach", mine, as_user=OTHER), 125)
     expect(agentbox("kill", mine))
     agentbox("wait", mine)
+
+
+def test_lines_fit_on_a_terminal():
+    """What every verb says is wrapped or cut to 80 columns, and no byte of it is one that a terminal obeys."""
+    run = ended("exit 3", status=3)
+    detached = start("sleep 20", options=["--name", "a-rather-long-name-of-a-run"])
+    for verb in (f"log {run}", "log", f"why {run}", f"show {run}", "ps", "log --help", "run --help", "doctor --help", "policy --help"):
+        shown = sh(["script", "-qec", f"stty cols 80; agentbox {verb}", "/dev/null"], env={"TERM": "dumb", "PATH": "/usr/bin:/bin"})
+        for line in shown.splitlines():
+            assert len(line.rstrip()) <= 80 and "\x1b" not in line, (verb, line)
+    expect(agentbox("kill", detached))
+    agentbox("wait", detached)
