@@ -29,13 +29,13 @@ ALWAYS, WHERE_IT_CREATES = 1, 2
 # Of x86-64. What only takes, looks or waits is left out, and so is what dies with the process: its descriptors and mappings.
 CALLS = {
     "write": 1, "pwrite64": 18, "writev": 20, "pipe": 22, "sendfile": 40, "connect": 42, "sendto": 44, "sendmsg": 46, "shutdown": 48, "bind": 49,
-    "listen": 50, "setsockopt": 54, "clone": 56, "fork": 57, "vfork": 58, "execve": 59, "kill": 62, "ftruncate": 77, "rename": 82, "mkdir": 83,
+    "listen": 50, "umount2": 166, "setsockopt": 54, "clone": 56, "fork": 57, "vfork": 58, "execve": 59, "kill": 62, "ftruncate": 77, "rename": 82, "mkdir": 83,
     "rmdir": 84, "link": 86, "unlink": 87, "symlink": 88, "fchmod": 91, "fchown": 93, "setuid": 105, "setgid": 106, "setgroups": 116,
     "setresuid": 117, "setresgid": 119, "capset": 126, "prctl": 157, "chroot": 161, "sethostname": 170, "setxattr": 188, "tgkill": 234,
     "exit_group": 231, "mkdirat": 258, "fchownat": 260, "unlinkat": 263, "renameat": 264, "linkat": 265, "symlinkat": 266, "fchmodat": 268,
     "unshare": 272, "splice": 275, "utimensat": 280, "fallocate": 285, "pwritev": 296, "prlimit64": 302, "sendmmsg": 307, "setns": 308,
     "renameat2": 316, "seccomp": 317, "memfd_create": 319, "bpf": 321, "execveat": 322, "copy_file_range": 326, "pidfd_send_signal": 424,
-    "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "clone3": 435, "landlock_restrict_self": 446,
+    "open_tree": 428, "move_mount": 429, "fsopen": 430, "fsconfig": 431, "fsmount": 432, "clone3": 435, "mount_setattr": 442, "landlock_restrict_self": 446,
 }
 CALLS_WITH_FLAGS = {"openat": 257}
 

@@ -19,6 +19,7 @@ import world
 from box import BROKER_UNIT, at_end, broker_pid, heavy, leftovers, start, wait_for, within
 from steps import Steps
 from test_baddays import broker_with
+from test_view import no_mounts, snapshot
 
 POINTS = os.environ.get("AGENTBOX_STEPS", "36")
 VERBOSE = "AGENTBOX_STEPS_SHOWN" in os.environ
@@ -40,6 +41,7 @@ WHOLE = {"in", "in/a", "in/b", "in/b/c"}   # and what came from the network, whe
 
 class Scene:
     """A caller's directory, and what is on record from here on."""
+    policy = "egress"
 
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="live-steps-"))
@@ -53,8 +55,11 @@ class Scene:
         self.n += 1
         self.out, self.said = self.directory / f"o{self.n}", b""
         self.since = box.journal_position()
-        self.client = start("/bin/bash", "-c", SCRIPT, policy="egress", stdin=subprocess.PIPE, options=[
-            "--timeout", "20s", "--in", self.directory / "in", "--out", f"o:{self.out}"])
+        self.client = start("/bin/bash", "-c", SCRIPT, policy=self.policy, stdin=subprocess.PIPE, options=[
+            "--timeout", "20s", *self.source(), "--out", f"o:{self.out}"])
+
+    def source(self):
+        return ["--in", self.directory / "in"]
 
     def finish(self):
         """Its status and what it said. Nobody waits for ever."""
@@ -91,6 +96,26 @@ class Scene:
         assert status in (3, -signal.SIGKILL) or b"agentbox: " in err, "no word of how it ended"
 
 
+class ViewScene(Scene):
+    """The same of a run that sees the directory instead of a copy."""
+
+    def __init__(self):
+        super().__init__()
+        self.tree = self.directory / "tree"
+        self.tree.mkdir()
+        os.rename(self.directory / "in", self.tree / "in")
+        self.policy = world.policy("egress-view", more=f"[Files]\nView={self.directory}\n")
+        self.before = snapshot(self.tree)
+
+    def source(self):
+        return ["--view", self.tree]
+
+    def must_be_clean(self, status, out, err):
+        super().must_be_clean(status, out, err)
+        assert snapshot(self.tree) == self.before, "the directory has changed"
+        no_mounts()
+
+
 def points(n):
     """Which of n steps are taken."""
     wanted = n if POINTS == "all" else min(n, int(POINTS))
@@ -110,14 +135,14 @@ def one(steps, scene, name, number, begin):
     return done, made, killed
 
 
-def sweep(name, judge=lambda scene, killed, done: None, begin=from_the_beginning):
+def sweep(name, judge=lambda scene, killed, done: None, begin=from_the_beginning, scene_of=Scene):
     """Each step of one program."""
     world.up()
     world.policy()
     broker_with("")
     wrong = []
     with Steps() as steps:
-        scene = Scene()
+        scene = scene_of()
         one(steps, scene, "", 0, begin)  # nothing is made for the first time
         done, n, _ = one(steps, scene, name, 0, begin)
         assert done[0] == 3, done
@@ -197,3 +222,15 @@ def test_resolver():
 @within(SECONDS)
 def test_reader_of_results():
     sweep("agentbox-copyout", no_temporary)
+
+
+@heavy
+@within(SECONDS)
+def test_who_mounts_a_view():
+    sweep("agentbox-view", no_temporary, scene_of=ViewScene)
+
+
+@heavy
+@within(SECONDS)
+def test_broker_of_a_view():
+    sweep("agentboxd", tells_the_end, scene_of=ViewScene)
