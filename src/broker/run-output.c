@@ -229,7 +229,7 @@ bool run_output_is_over(Run *r)
         if (!o || o->channel_fd < 0)
                 return true;
         close_write_ends(o);
-        /* The spec was never sent, so there is nothing to be kept. */
+        /* No workload ran, so there is nothing to be kept. */
         if (r->refused) {
                 close_channel(o);
                 fd_store_drop(FD_STORE_OUTPUT, r->id);
