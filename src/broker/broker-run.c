@@ -56,7 +56,7 @@ void run_refuse(Run *r, const char *error_name, const char *format, ...)
         if (reason && asprintf(&message, "Run %s of uid %u refused: %s", r->id, r->caller.uid, reason) < 0)
                 message = NULL;
         /* A broken promise has a record of its own, written already. */
-        if (!streq(error_name, AGENTBOX_ERROR_NOT_VERIFIED))
+        if (!streq(error_name, AGENTBOX_ERROR_NOT_VERIFIED) && manager_record_refusal(r->manager, r))
                 (void) audit_write(AUDIT_RUN_REFUSED, &subject,
                                 &(AuditDetail){
                                                 .message = message ?: "Run refused",

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <syslog.h>
 #include <systemd/sd-daemon.h>
 #define SD_JOURNAL_SUPPRESS_LOCATION
@@ -323,6 +325,49 @@ int manager_take_wall(Manager *m, Wall *ret, Error **reterr)
         return 0;
 }
 
+/* ---- refusals without a record */
+
+static void write_refusals(uid_t uid, uint64_t n)
+{
+        _cleanup_free_ char *message = NULL;
+
+        if (asprintf(&message, "%" PRIu64 " more requests of uid %u refused", n, uid) < 0)
+                message = NULL;
+        (void) audit_write(AUDIT_RUN_REFUSED, &(AuditSubject){ .caller_uid = uid },
+                        &(AuditDetail){ .message = message ?: "More requests refused",
+                                        .reason = "too many of this user's were refused for each to have its record",
+                                        .count = n });
+}
+
+void manager_write_refusals(Manager *m)
+{
+        uint64_t n;
+        uid_t uid;
+
+        while (refusal_budget_next(&m->refusals, &uid, &n))
+                write_refusals(uid, n);
+}
+
+static int on_refusal_counter(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        manager_write_refusals(userdata);
+        return 0;
+}
+
+bool manager_record_refusal(Manager *m, const Run *run)
+{
+        int enabled;
+
+        /* One that is on record as requested has its end there as well. */
+        if (run->phase != RUN_ASKING || run->caller.uid == 0 ||
+                        refusal_budget_take(&m->refusals, run->caller.uid, now_monotonic()))
+                return true;
+        if (sd_event_source_get_enabled(m->refusal_counter, &enabled) >= 0 && enabled == SD_EVENT_OFF &&
+                        sd_event_source_set_time_relative(m->refusal_counter, USEC_PER_SEC) >= 0)
+                (void) sd_event_source_set_enabled(m->refusal_counter, SD_EVENT_ONESHOT);
+        return false;
+}
+
 /* ---- all of them */
 
 static int add_timers(Manager *m)
@@ -337,6 +382,7 @@ static int add_timers(Manager *m)
                 { &m->reconnect, on_reconnect },
                 { &m->impatience, on_impatience },
                 { &m->wall_timer, on_wall_timer },
+                { &m->refusal_counter, on_refusal_counter },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {

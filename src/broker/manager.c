@@ -42,6 +42,11 @@ int manager_admit(const Manager *m, uid_t uid, Error **reterr)
 
         if (m->stopping)
                 return error_set(reterr, -ESHUTDOWN, "the broker is shutting down: try again");
+        if (uid != 0 && refusal_budget_is_spent(&m->refusals, uid, now_monotonic()))
+                return error_set(reterr, -EBUSY,
+                                "too many requests of uid %u were refused, so that this one is not looked at: wait a "
+                                "second",
+                                uid);
         for (const Run *r = m->runs; r; r = r->next) {
                 n++;
                 n_uid += r->caller.uid == uid;
@@ -267,6 +272,7 @@ int manager_start(Manager *m, Error **reterr)
 
 void manager_done(Manager *m)
 {
+        manager_write_refusals(m);
         while (m->runs) {
                 Run *r = m->runs;
 
@@ -283,6 +289,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->impatience);
         sd_event_source_disable_unref(m->wall_maker);
         sd_event_source_disable_unref(m->wall_timer);
+        sd_event_source_disable_unref(m->refusal_counter);
         boots_reader_free(m->boots);
         broker_unit_disconnect(&m->pid1);
         sd_bus_flush_close_unref(m->bus);

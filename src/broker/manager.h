@@ -14,6 +14,7 @@
 #include "broker/broker-wall.h"
 #include "broker/fd-store.h"
 #include "broker/filter-cache.h"
+#include "broker/refusal-budget.h"
 
 /* Everything the broker knows: its connections, the host, the runs that live and the last ones that ended.
  */
@@ -49,9 +50,10 @@ typedef struct Manager {
         Error *no_walls;         /* why the broker may make none; NULL: it may */
         Wall spare_wall;         /* made while the broker waits for something else; WALL_NONE: none */
         FdStore stored;      /* what an earlier broker left with PID 1, until its runs have it */
+        RefusalBudget refusals;
         BootsReader *boots;  /* while the runs of earlier boots are looked for */
         Question *questions; /* of polkit, under way for other calls than Run */
-        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer;
+        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer, *refusal_counter;
         bool debug; /* phases and their times go to the log */
         bool stopping;
 } Manager;
@@ -71,6 +73,9 @@ void manager_add(Manager *m, Run *run);
 void manager_queue(Manager *m, Run *run);
 /* A run has left RUN_STARTING, for whatever came after it: there is room for another one to begin. */
 void manager_on_started(Manager *m);
+/* Whether the refusal of this run may have a record; else it is counted, and the count has one soon. */
+bool manager_record_refusal(Manager *m, const Run *run);
+void manager_write_refusals(Manager *m);
 /* The run is over: from the living to the recent ones. */
 void manager_retire(Manager *m, Run *run);
 /* It never came to be. */

@@ -347,6 +347,34 @@ def test_descriptors_of_every_kind():
     assert broker_pid() == pid and descriptors() <= before + 1, (before, descriptors())
 
 
+@within(120)
+def test_outsider_floods_the_broker():
+    """His refusals do not fill the journal, are all counted, and others get on."""
+    user(OUTSIDER)
+    wanted = 600
+
+    def flood():
+        connection, names = bus.Bus(), {}
+        for _ in range(wanted):
+            try:
+                connection.manager("Run", bus.RUN, *bus.run_values(options={"detach": ("b", True)}, n_fds=0))
+            except bus.BusError as e:
+                names[e.name] = names.get(e.name, 0) + 1
+        return names
+    uid = sh(["id", "-u", OUTSIDER]).strip()
+    position, began = box.journal_position(), time.monotonic()
+    names = as_user(OUTSIDER, flood)
+    seconds = time.monotonic() - began
+    assert sum(names.values()) == wanted and all("NotAuthorized" in n or "TooManyRuns" in n for n in names), names
+
+    def refused():
+        return box.journal_since(position, "AGENTBOX_EVENT=run-refused", f"AGENTBOX_CALLER_UID={uid}", f"_SYSTEMD_UNIT={box.BROKER_UNIT}")
+    wait_for("all of them on record", lambda: sum(int(r.get("AGENTBOX_COUNT", 1)) for r in refused()) == wanted)
+    alone = [r for r in refused() if r.get("AGENTBOX_RUN_ID")]
+    assert 64 <= len(alone) <= 64 + 4 * (seconds + 2) + 1 and len(alone) < wanted, (len(alone), seconds)
+    expect(run("/bin/true"))
+
+
 def test_bus_grants_the_interface_and_nothing_else():
     user(OUTSIDER)
 
