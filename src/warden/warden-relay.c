@@ -12,8 +12,10 @@
 #define PIECE ((size_t) 4096)
 /* Where so many came at a time the next ones are not copied. Not where fewer did: there a copy costs less than the calls, and
  * in the queue of a socket each small piece would hold the whole page that its sender happened to put it in. */
-#define MANY ((size_t) 32 << 10)
-#define TURN_CHUNKS 4 /* a direction and turn of the loop; then it is others' turn */
+#define MANY ((size_t) 64 << 10)
+/* A direction and turn of the loop; then it is others' turn. */
+#define TURN_CHUNKS 4
+#define TURN_BYTES ((uint64_t) 1 << 20)
 
 typedef enum Pump {
         PUMP_WAIT,  /* for one of the two sockets */
@@ -220,7 +222,8 @@ static Pump move_spliced(Direction *d)
                 return PUMP_RESET;
         if (m.taken == 0)
                 return move_chunk(d);
-        d->flow->many = m.taken >= MANY;
+        /* Where splicer_size() was mistaken, it may be so again. */
+        d->flow->many = m.taken >= MANY && m.taken - m.given <= SPLICE_MIN;
         count(d, m.given);
         if (m.error == -EAGAIN)
                 d->to->writable = false;
@@ -241,7 +244,9 @@ static Pump move_some(Direction *d)
 
 static Pump pump(Direction *d)
 {
-        for (unsigned i = 0; i < TURN_CHUNKS; i++) {
+        const uint64_t end = d->flow->bytes + TURN_BYTES;
+
+        for (unsigned i = 0; i < TURN_CHUNKS && d->flow->bytes < end; i++) {
                 Pump r;
 
                 if (d->to->shut)

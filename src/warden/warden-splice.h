@@ -10,7 +10,7 @@
  * back at once, and a pipe of which that is not certain is closed and never used again. */
 
 #define SPLICE_MIN ((size_t) 64 << 10)
-#define SPLICE_MAX ((size_t) 256 << 10)
+#define SPLICE_MAX ((size_t) 1 << 20) /* no pipe may be larger without a privilege */
 
 typedef struct Splicer {
         int fds[2]; /* read, write; -1: not there any more */
