@@ -62,6 +62,10 @@ typedef struct Break {
 } Break;
 extern const Break warden_breaks[];
 extern const size_t n_warden_breaks;
+/* test-verify-disk.c: of a workspace on disk. */
+extern const Break disk_breaks[];
+extern const size_t n_disk_breaks;
+extern const char *const disk_settings[], *const strict_disk_settings[];
 
 /* Builds the messages and runs the verification. The caller owns both lists. */
 int fixture_verify(Fixture *f, char ***ret_verified, char ***ret_broken);

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <linux/magic.h>
 #include <sys/statvfs.h>
 
 #include "broker/test-verify-fixture.h"
@@ -24,8 +23,6 @@ static const char *const none[] = { "Network.Egress=none", NULL };
 static const char *const addresses[] = { "Network.Egress=addresses", "Network.Allow=10.0.0.0/8", NULL };
 static const char *const open_net[] = { "Network.Egress=open", NULL };
 static const char *const secret[] = { "Files.Credential=token:/etc/credstore/token", NULL };
-static const char *const disk[] = { "Files.WorkspaceStore=disk", NULL };
-static const char *const strict_disk[] = { "Files.WorkspaceStore=disk", "Syscalls.Profile=strict", NULL };
 static const char *const recording[] = { "Audit.DeniedSyscalls=yes", NULL };
 static const char *const strict[] = { "Syscalls.Profile=strict", NULL };
 
@@ -168,15 +165,6 @@ ATTEST(workspace_disk, a->fs[ATTEST_FS_WORKSPACE].type = 0xef53)
 ATTEST(workspace_dev, a->fs[ATTEST_FS_WORKSPACE].flags = ST_NOSUID)
 ATTEST(workspace_exec, a->fs[ATTEST_FS_WORKSPACE].flags = ST_NOSUID | ST_NODEV)
 ATTEST(workspace_full, a->probes[PROBE_WRITE_WORKSPACE] = ENOSPC)
-DO(disk_big, f->disk.bytes = (UINT64_C(256) << 20) + 1)
-DO(disk_unlimited, f->disk.bytes = 0)
-DO(disk_inodes, f->disk.inodes++)
-DO(disk_memory, f->disk.type = TMPFS_MAGIC)
-DO(disk_dev, f->disk.flags = ST_NOSUID)
-DO(disk_exec, f->disk.flags = ST_NOSUID | ST_NODEV)
-DO(disk_read_only, f->disk.flags |= ST_RDONLY)
-DO(disk_other, f->disk.error = EXDEV)
-DO(disk_absent, f->input.disk = NULL)
 ATTEST(workspace_absent, a->fs[ATTEST_FS_WORKSPACE].error = ENOENT)
 ATTEST(tmp_big, a->fs[ATTEST_FS_TMP].bytes *= 2)
 ATTEST(var_tmp_disk, a->fs[ATTEST_FS_VAR_TMP].type = 0xef53)
@@ -483,11 +471,8 @@ static const Break breaks[] = {
         B("workspace", workspace_inodes), B("workspace", workspace_disk), B("workspace", workspace_dev),
         B("workspace", workspace_exec, strict), B("workspace", workspace_full),
         B("workspace", workspace_absent),
-        B("workspace", disk_big, disk), B("workspace", disk_unlimited, disk), B("workspace", disk_inodes, disk),
-        B("workspace", disk_memory, disk), B("workspace", disk_dev, disk), B("workspace", disk_exec, strict_disk),
-        B("workspace", disk_read_only, disk), B("workspace", disk_other, disk), B("workspace", disk_absent, disk),
         B("view", view_none), B("view", view_suid), B("view", view_devices), B("view", view_executable, strict),
-        B("view", view_two_layers), B("view", view_other_upper), B("view", view_no_upper), B("view", view_on_disk), B("view", view_in_memory, disk),
+        B("view", view_two_layers), B("view", view_other_upper), B("view", view_no_upper), B("view", view_on_disk), B("view", view_in_memory, disk_settings),
         B("view", view_twice), B("view", view_tree_beneath), B("view", view_of_another), B("view", view_unread),
         B("tmp", tmp_big), B("tmp", var_tmp_disk), B("tmp", tmp_read_only),
         B("shared-memory", shm_big), B("shared-memory", shm_read_only),
@@ -558,7 +543,7 @@ static void check_good(const char *const *settings, bool v2)
 
 static void test_good(void **state)
 {
-        static const char *const *const all[] = { filtered, none, addresses, open_net, strict, secret, disk, strict_disk, recording };
+        static const char *const *const all[] = { filtered, none, addresses, open_net, strict, secret, disk_settings, strict_disk_settings, recording };
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++) {
                 check_good(all[i], false);
@@ -601,6 +586,8 @@ static void test_each_break(void **state)
                 check_break(breaks + i);
         for (size_t i = 0; i < n_warden_breaks; i++)
                 check_break(warden_breaks + i);
+        for (size_t i = 0; i < n_disk_breaks; i++)
+                check_break(disk_breaks + i);
 }
 
 static bool is_broken_somewhere(const char *promise)
@@ -665,7 +652,7 @@ static void check_view(const char *const *settings, const char *store)
 static void test_view(void **state)
 {
         check_view(filtered, VIEW_TMPFS);
-        check_view(disk, VIEW_DISK);
+        check_view(disk_settings, VIEW_DISK);
 }
 
 static void tighter(Fixture *f)
