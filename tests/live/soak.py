@@ -3,6 +3,8 @@
 """Many runs, one after another and many at once, and what the machine, PID 1 and the broker have more of afterwards: nothing.
 
     soak.py [RUNS [AT_ONCE]]        inside a booted systemd with agentbox installed, as root (2000, 100); the figures are printed
+
+    tests/lab/boot --install /tmp/dest --bind "$PWD" -- python3 "$PWD/tests/live/soak.py"
 """
 import contextlib
 import os
