@@ -37,6 +37,18 @@ BootsReader *boots_reader_free(BootsReader *b)
         return NULL;
 }
 
+static void fill_lost(const AuditRecord *record, RunResult *ret)
+{
+        bool started = record->event == AUDIT_RUN_STARTED;
+
+        run_result_init(ret);
+        ret->reason = REASON_LOST;
+        if (started)
+                ret->started = record->time;
+        ret->message = strdup(started ? "the machine went down while it ran"
+                                      : "the machine went down; whether it had begun, nobody saw");
+}
+
 static void write_lost(BootsReader *b, const AuditRecord *record)
 {
         enum { POLICY, DIGEST, UNIT, INVOCATION_ID, CALLER_UID, COMMAND, _FIELDS };
@@ -44,7 +56,6 @@ static void write_lost(BootsReader *b, const AuditRecord *record)
                 "AGENTBOX_INVOCATION_ID", "AGENTBOX_CALLER_UID", "AGENTBOX_COMMAND" };
         _cleanup_(run_result_done) RunResult result;
         _cleanup_free_ char *message = NULL;
-        bool started = record->event == AUDIT_RUN_STARTED;
         char *fields[_FIELDS];
         uint64_t uid = 0;
         int k;
@@ -53,12 +64,7 @@ static void write_lost(BootsReader *b, const AuditRecord *record)
                 fields[i] = audit_history_field(b->history, names[i], FIELD_MAX);
         if (fields[CALLER_UID])
                 (void) parse_u64(fields[CALLER_UID], &uid);
-        run_result_init(&result);
-        result.reason = REASON_LOST;
-        if (started)
-                result.started = record->time;
-        result.message = strdup(started ? "the machine went down while it ran"
-                                        : "the machine went down; whether it had begun, nobody saw");
+        fill_lost(record, &result);
         if (asprintf(&message, "Run %s ended (lost): %s", record->run, result.message ?: "?") < 0)
                 message = NULL;
         k = audit_write(AUDIT_RUN_ENDED,
@@ -96,6 +102,7 @@ static int read_one(BootsReader *b)
 
 static void finish(BootsReader *b, int r)
 {
+        Manager *m = b->manager;
         _cleanup_free_ char *message = NULL;
         static const AuditSubject nobody = {};
 
@@ -106,7 +113,7 @@ static void finish(BootsReader *b, int r)
         if (r >= 0)
                 (void) audit_write(AUDIT_BOOTS_SETTLED, &nobody,
                                 &(AuditDetail){ .message = message ?: "Runs of earlier boots are settled", .count = b->n_lost });
-        b->manager->boots = boots_reader_free(b);
+        m->boots = boots_reader_free(b);
 }
 
 static int on_timer(sd_event_source *source, uint64_t usec, void *userdata)
