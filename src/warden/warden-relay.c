@@ -218,8 +218,7 @@ static Pump move_spliced(Direction *d)
         size_t n = MIN2(splicer_size(d->to->fd), d->left);
         Spliced m;
 
-        if (splicer_move(&d->w->splicer, d->from->fd, d->to->fd, n, scratch, &m) < 0)
-                return PUMP_RESET;
+        splicer_move(&d->w->splicer, d->from->fd, d->to->fd, n, scratch, &m);
         if (m.taken == 0)
                 return move_chunk(d);
         /* Where splicer_size() was mistaken, it may be so again. */

@@ -71,11 +71,10 @@ static int take_back(Splicer *s, uint8_t *rest, size_t n)
         return 0;
 }
 
-int splicer_move(Splicer *s, int from, int to, size_t n, uint8_t *rest, Spliced *ret)
+void splicer_move(Splicer *s, int from, int to, size_t n, uint8_t *rest, Spliced *ret)
 {
         Spliced m = {};
         ssize_t k = move(from, s->fds[1], n);
-        int r;
 
         m.taken = k > 0 ? (size_t) k : 0;
         /* To the end: only a call that says EAGAIN has asked the kernel to tell when there is room. */
@@ -86,9 +85,7 @@ int splicer_move(Splicer *s, int from, int to, size_t n, uint8_t *rest, Spliced 
                 else
                         m.error = k < 0 ? (int) k : -EIO;
         }
-        r = take_back(s, m.error == -EAGAIN ? rest : NULL, m.taken - m.given);
-        if (r < 0)
-                return r;
+        if (take_back(s, m.error == -EAGAIN ? rest : NULL, m.taken - m.given) < 0)
+                m.error = -EIO;
         *ret = m;
-        return 0;
 }

@@ -36,5 +36,5 @@ typedef struct Spliced {
 size_t splicer_size(int to);
 /* At most n bytes (no more than SPLICE_MAX) between two sockets that do not block; rest has room for as many. Nothing taken
  * says nothing: whether that is the end, an error or only silence (or an urgent byte stands before the rest, which splice(2)
- * never passes), recv(2) says. Negative errno: bytes are lost, and with them the pipe. */
-int splicer_move(Splicer *s, int from, int to, size_t n, uint8_t *rest, Spliced *ret);
+ * never passes), recv(2) says. Bytes that cannot be taken back are lost (-EIO), and with them the pipe. */
+void splicer_move(Splicer *s, int from, int to, size_t n, uint8_t *rest, Spliced *ret);
