@@ -34,7 +34,8 @@
  * properties, too. With all of them it is verified, the warden is told what to do, and when that is ready, and of a
  * detached run what keeps its output, the RunSpec is sent.
  *
- * LAUNCHED: the shim has it; the closing of its pipe, or a message of failure, decides.
+ * LAUNCHED: the shim has it; the closing of its pipe, or a message of failure, decides. Where refused system calls are put on
+ * record, it hands over the listener of its filter before that, which goes to the warden's witness.
  *
  * ENDING: the unit is being ended, or has ended and its remains are waited for. */
 typedef enum RunPhase {

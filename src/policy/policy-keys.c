@@ -324,7 +324,7 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
         },
         [AUDIT_DENIED_SYSCALLS] = {
                 .section = "Audit", .name = "DeniedSyscalls", .type = POLICY_TYPE_BOOL,
-                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_WARDEN | POLICY_BY_SCOPE,
+                .order = POLICY_ORDER_FIXED, .by = POLICY_BY_WARDEN | POLICY_BY_SCOPE,
                 .fallback = "yes", .max = 1,
                 .doc = "Whether refused system calls that point to an attack (namespaces, mounts, ptrace, bpf, "
                        "keys, io_uring, modules, foreign socket families and their like) are recorded, with "

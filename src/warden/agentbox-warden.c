@@ -9,7 +9,7 @@
  * descriptors    0: the channel to the broker, a SOCK_SEQPACKET socket, read once and then left alone; 1, 2: whatever the
  *                unit gives. From the broker: enum WardenFd, sockets inside the run's network namespace among them
  * system calls   the table in warden-confine.c, once it is ready. Before: what a static C program needs to start, files of
- *                /proc/self, one fork and execve of RESOLVER, mmap, Landlock and seccomp
+ *                /proc/self, one fork, the witness (witness.h), one fork and execve of RESOLVER, mmap, Landlock and seccomp
  * environment    WATCHDOG_USEC, WATCHDOG_PID
  * trusts         the kernel, what the broker sends. Not: a byte that comes from inside the run or from the network, the
  *                resolver's answers, comm of a process
