@@ -56,7 +56,6 @@ enum {
 
 #define STRICT FILTER_PROFILE_STRICT
 #define DEFAULT FILTER_PROFILE_DEFAULT
-#define BUILD FILTER_PROFILE_BUILD
 
 #define SOCKETPAIR(needs, type, protocol) \
         { "socketpair", STRICT, needs, { INT(0, AF_UNIX), TYPE(type), INT(2, protocol) } }
@@ -132,11 +131,10 @@ const FilterGrant filter_grants[] = {
         SOCKETPAIR(NEED_UNIX, SOCK_DGRAM, 0),
         SOCKETPAIR(NEED_UNIX, SOCK_DGRAM, PF_UNIX),
 
-        /* The query and the plain Linux personality; without address randomisation for debuggers and the
-           sanitizers. */
+        /* The query and the plain Linux personality, as LockPersonality= has it, which is not there where refused calls are put
+         * on record. */
         { "personality", STRICT, NEED_NOTHING, { INT(0, PER_LINUX) } },
         { "personality", STRICT, NEED_NOTHING, { INT(0, 0xffffffff) } },
-        { "personality", BUILD, NEED_NOTHING, { INT(0, PER_LINUX | ADDR_NO_RANDOMIZE) } },
 
         PRCTL(STRICT, PR_SET_PDEATHSIG),
         PRCTL(STRICT, PR_GET_PDEATHSIG),
