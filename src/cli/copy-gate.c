@@ -286,7 +286,9 @@ static size_t last_component(const char *path, size_t n)
 
 static char lower(char c)
 {
-        return c >= 'A' && c <= 'Z' ? (char) (c - 'A' + 'a') : c;
+        if (c >= 'A' && c <= 'Z')
+                return (char) (c - 'A' + 'a');
+        return c;
 }
 
 /* "*" stands for any bytes; patterns are written in lower case. */

@@ -63,5 +63,6 @@ expect 'policy --help' 0 "$agentbox" policy --help
 expect 'list' 0 "$agentbox" policy list
 says 'has a heading' out '^POLICY'
 expect 'show without an argument' 125 "$agentbox" policy show
+# shellcheck disable=SC2016 # the inner shell expands it
 expect 'a full stdout is a failure' 125 sh -c '"$0" policy list >/dev/full' "$agentbox"
 echo "1..$n"
