@@ -77,7 +77,7 @@ _agentbox() {
         local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
         COMPREPLY=()
         if ((COMP_CWORD == 1)); then
-                mapfile -t COMPREPLY < <(compgen -W "run ps show wait attach kill log why policy doctor --help --version" -- "$cur")
+                mapfile -t COMPREPLY < <(compgen -W "run ps show wait attach kill thaw log why policy doctor --help --version" -- "$cur")
                 return
         fi
         case ${COMP_WORDS[1]} in

@@ -10,7 +10,7 @@ function __agentbox_policies
     end
 end
 
-set -l verbs run ps show wait attach kill log why policy doctor
+set -l verbs run ps show wait attach kill thaw log why policy doctor
 
 complete -c agentbox -f
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a run -d 'Run a command in a sandbox'
@@ -19,6 +19,7 @@ complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a show -d 'Sho
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a wait -d 'Wait for the end of a run'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a attach -d 'Show what a detached run prints'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a kill -d 'End a run, or send it a signal'
+complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a thaw -d 'Let a frozen run go on'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a log -d 'Show the audit records'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a why -d 'Say what ended a run and what would allow more'
 complete -c agentbox -n "not __fish_seen_subcommand_from $verbs" -a policy -d 'List, show, check, explain, compare and learn policies'
@@ -46,7 +47,7 @@ complete -c agentbox -n '__fish_seen_subcommand_from run' -l unit -x -a 'service
 complete -c agentbox -n '__fish_seen_subcommand_from run' -a '(__fish_complete_command)'
 
 complete -c agentbox -n '__fish_seen_subcommand_from ps show log doctor' -l json -d JSON
-complete -c agentbox -n '__fish_seen_subcommand_from show wait attach kill log why' -a '(__agentbox_runs)'
+complete -c agentbox -n '__fish_seen_subcommand_from show wait attach kill thaw log why' -a '(__agentbox_runs)'
 complete -c agentbox -n '__fish_seen_subcommand_from kill' -l all -d 'Every run'
 complete -c agentbox -n '__fish_seen_subcommand_from kill' -s s -l signal -x -a 'TERM INT HUP QUIT USR1 USR2 KILL' -d Signal
 complete -c agentbox -n '__fish_seen_subcommand_from log' -s f -l follow -d 'Go on with new records'

@@ -75,6 +75,9 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         r->runtime_usec = s->runtime_usec;
         r->output_max = s->output_max;
         take_end(r, s);
+        r->tripwires.action = s->on_tripwire;
+        r->tripwires.metadata_on_record = s->metadata_on_record;
+        (void) decoys_from_strv(s->decoys, &r->tripwires.decoys);
         /* Without it, its results are lost; it goes on all the same. */
         (void) run_copy_adopt(r, TAKE_PTR(s->copy_paths), s->copy_bytes, s->copy_files);
         return r;
@@ -123,6 +126,7 @@ static void take_over(Run *r)
                 end_unit(m, r->unit);
                 return;
         }
+        run_tripwires_adopt(r);
         if (r->warden && r->warden->is_over)
                 run_kill(r, run_warden_death_reason(r));
         if (*r->caller.sender && !broker_bus_has_client(m, r->caller.sender))

@@ -34,6 +34,7 @@ static const struct {
         [AUDIT_COPY_IN] = { "copy-in", AGENTBOX_MESSAGE_COPY_IN, LOG_INFO },
         [AUDIT_COPY_OUT] = { "copy-out", AGENTBOX_MESSAGE_COPY_OUT, LOG_INFO },
         [AUDIT_COPY_REFUSED] = { "copy-refused", AGENTBOX_MESSAGE_COPY_REFUSED, LOG_NOTICE },
+        [AUDIT_TRIPWIRE] = { "tripwire", AGENTBOX_MESSAGE_TRIPWIRE, LOG_WARNING },
         [AUDIT_JOURNAL_CHECK] = { "journal-check", AGENTBOX_MESSAGE_JOURNAL_CHECK, LOG_INFO },
         [AUDIT_BOOTS_SETTLED] = { "boots-settled", AGENTBOX_MESSAGE_BOOTS_SETTLED, LOG_INFO },
 };
@@ -134,6 +135,13 @@ int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail
         add_field(&f, "AGENTBOX_PROTO", detail->proto);
         add_field(&f, "AGENTBOX_DEST_NAME", detail->dest_name);
         add_field(&f, "AGENTBOX_SYSCALL", detail->syscall);
+        add_field(&f, "AGENTBOX_DECOY", detail->decoy);
+        add_field(&f, "AGENTBOX_COMM", detail->comm);
+        add_field(&f, "AGENTBOX_ACTION", detail->action);
+        STRV_FOREACH(i, detail->fingerprints)
+                add_field(&f, "AGENTBOX_DECOY_FINGERPRINT", *i);
+        if (detail->pid > 0)
+                add_u64(&f, "AGENTBOX_PID", detail->pid);
         if (detail->count > 0)
                 add_u64(&f, "AGENTBOX_COUNT", detail->count);
         if (detail->has_copy) {

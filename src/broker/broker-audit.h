@@ -24,6 +24,7 @@ typedef enum AuditEvent {
         AUDIT_COPY_IN,
         AUDIT_COPY_OUT,
         AUDIT_COPY_REFUSED,
+        AUDIT_TRIPWIRE,
         AUDIT_JOURNAL_CHECK, /* of no run */
         AUDIT_BOOTS_SETTLED, /* of no run: the runs of earlier boots have their end on record */
         _AUDIT_EVENT_MAX,
@@ -47,6 +48,9 @@ typedef struct AuditDetail {
         const char *syscall;     /* AGENTBOX_SYSCALL */
         uint64_t count;          /* AGENTBOX_COUNT; 0: left out */
         const char *view;        /* AGENTBOX_VIEW */
+        const char *decoy, *comm, *action; /* AGENTBOX_DECOY, AGENTBOX_COMM, AGENTBOX_ACTION */
+        uint64_t pid;                      /* AGENTBOX_PID; 0: left out */
+        char *const *fingerprints;         /* AGENTBOX_DECOY_FINGERPRINT, a field for each */
         bool has_copy;
         uint64_t files, bytes; /* with has_copy: AGENTBOX_FILES, AGENTBOX_BYTES */
         const RunResult *result; /* each field of the record */

@@ -294,6 +294,27 @@ static int broker_method_kill_run(sd_bus_message *m, void *userdata, sd_bus_erro
         return answer_or_ask(userdata, m, AGENTBOX_ACTION_MANAGE_ALL, answer_kill, ret_error);
 }
 
+/* What froze it was its policy, which its caller may not loosen: so its caller may not thaw it either. */
+static int answer_thaw(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e)
+{
+        Run *run;
+        int r = read_run(m, call, c, &run, e);
+
+        if (r < 0)
+                return r;
+        if (!all)
+                return -EACCES;
+        if (run->phase != RUN_RUNNING || !unit_status_is_frozen(&run->status))
+                return sd_bus_error_set(e, AGENTBOX_ERROR_INVALID_REQUEST, "the run is not frozen");
+        r = run_tripwires_thaw(run, call);
+        return r < 0 ? r : 1;
+}
+
+static int broker_method_thaw_run(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        return answer_or_ask(userdata, m, AGENTBOX_ACTION_MANAGE_ALL, answer_thaw, ret_error);
+}
+
 /* Nobody but its client could know: whoever else asks is told nothing, not even by polkit. */
 static int broker_method_report_exit(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
 {
@@ -397,6 +418,7 @@ static const sd_bus_vtable manager_vtable[] = {
         METHOD("GetRun", "s", P(run), AGENTBOX_FACTS, P(facts), broker_method_get_run),
         METHOD("WaitRun", "s", P(run), AGENTBOX_FACTS, P(result), broker_method_wait_run),
         METHOD("KillRun", AGENTBOX_KILL_SIGNATURE, P(run) P(signal) P(reason), "", , broker_method_kill_run),
+        METHOD("ThawRun", "s", P(run), "", , broker_method_thaw_run),
         METHOD("ReportExit", AGENTBOX_REPORT_EXIT_SIGNATURE, P(run) P(code) P(status), "", ,
                         broker_method_report_exit),
         METHOD("ReportCopy", AGENTBOX_REPORT_COPY_SIGNATURE, P(run) P(files) P(bytes) P(reason), "", ,

@@ -16,6 +16,11 @@ static bool was_asked(const RunEnding *e, const RunResult *r)
         return e->kill_reason == KILL_ASKED;
 }
 
+static bool was_tripwire(const RunEnding *e, const RunResult *r)
+{
+        return e->kill_reason == KILL_TRIPWIRE;
+}
+
 static bool was_output(const RunEnding *e, const RunResult *r)
 {
         return e->kill_reason == KILL_OUTPUT_LIMIT;
@@ -103,6 +108,11 @@ static char *text_asked(const RunEnding *e, const RunResult *r)
         return strdup(e->client_gone ? "its client is gone" : "killed on request");
 }
 
+static char *text_tripwire(const RunEnding *e, const RunResult *r)
+{
+        return strdup("it touched a tripwire (OnTripwire=)");
+}
+
 static char *text_warden(const RunEnding *e, const RunResult *r)
 {
         char *s;
@@ -140,6 +150,7 @@ static const struct {
 } endings[] = {
         { was_output, REASON_OUTPUT_LIMIT, text_output },
         { was_asked, REASON_KILLED, text_asked },
+        { was_tripwire, REASON_KILLED, text_tripwire },
         { was_warden, REASON_KILLED, text_warden },
         { was_output_lost, REASON_KILLED, text_output_lost },
         { was_call, REASON_KILLED, text_call },

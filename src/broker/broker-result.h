@@ -16,6 +16,7 @@ typedef enum KillReason {
         KILL_WARDEN, /* its warden died */
         KILL_OUTPUT_LOST, /* detached, and who kept its output ended */
         KILL_CALL,   /* OnDenied=kill, and its warden asks for it */
+        KILL_TRIPWIRE, /* it touched one, and OnTripwire= says so; or it could not be frozen */
         _KILL_REASON_MAX,
 } KillReason;
 

@@ -85,7 +85,7 @@ static int skeleton_directories(Skeleton *s, const Policy *p)
                 { "tmp", 01777 },
                 { "root", 0700 },
         };
-        const char *workspace = policy_string(p, FILES_WORKSPACE) + 1;
+        const char *const places[] = { policy_string(p, FILES_WORKSPACE), unit_home(p) };
         int r;
 
         for (size_t i = 0; i < ELEMENTSOF(directories); i++) {
@@ -96,9 +96,12 @@ static int skeleton_directories(Skeleton *s, const Policy *p)
         r = skeleton_link(s, "/tmp", &UNIT_TMP_LINK[1]);
         if (r >= 0)
                 r = skeleton_link(s, "/var/tmp", &UNIT_VAR_TMP_LINK[1]);
-        if (r >= 0)
-                r = skeleton_parents(s, workspace);
-        return r < 0 ? r : skeleton_directory(s, workspace, 0755);
+        for (size_t i = 0; i < ELEMENTSOF(places) && r >= 0; i++) {
+                r = skeleton_parents(s, places[i] + 1);
+                if (r >= 0)
+                        r = skeleton_directory(s, places[i] + 1, 0755);
+        }
+        return r;
 }
 
 /* ---- the whole */
@@ -180,7 +183,7 @@ int run_root_write_identity(const RunRoot *root, uid_t uid, gid_t gid, const Pol
         buf_printf(&passwd,
                         "root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:%u:%u:agent:%s:/bin/sh\n"
                         "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
-                        uid, gid, policy_string(p, FILES_WORKSPACE));
+                        uid, gid, unit_home(p));
         buf_printf(&group, "root:x:0:\ntty:x:5:\nagent:x:%u:\nnogroup:x:65534:\n", gid);
         if (passwd.error < 0 || group.error < 0)
                 return error_set(reterr, -ENOMEM, "out of memory");

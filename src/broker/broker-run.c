@@ -368,7 +368,9 @@ static int write_verified(Run *r)
                 return -ENOMEM;
         }
         return audit_write(AUDIT_RUN_VERIFIED, &subject,
-                        &(AuditDetail){ .message = message, .verified = r->verified });
+                        &(AuditDetail){ .message = message,
+                                        .verified = r->verified,
+                                        .fingerprints = r->tripwires.decoys.fingerprints });
 }
 
 /* Verified, and everybody beside it is ready. */
@@ -432,6 +434,8 @@ static int verify(Run *r, int cgroup_fd)
                                         .warden = r->warden ? &warden : NULL,
                                         .has_view = r->view != NULL,
                                         .view_fd = r->view ? r->view->merged_fd : -1,
+                                        .decoys = &r->tripwires.decoys,
+                                        .tripwire_fd = r->manager->tripwire_fd,
                         },
                         &r->verified, &r->broken);
 }
@@ -460,6 +464,8 @@ void run_advance(Run *r)
         if (k >= 0)
                 k = r->scope ? 0
                              : run_root_write_identity(&r->root, r->peer.uid, r->peer.gid, r->policy, &e);
+        if (k >= 0)
+                k = run_tripwires_plant(r, &e);
         if (k < 0) {
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s", error_message(e, k));
                 return;

@@ -395,6 +395,20 @@ int broker_unit_stop(sd_bus *pid1, const char *unit)
                         NULL, "ss", unit, "replace");
 }
 
+int broker_unit_freeze(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret)
+{
+        return sd_bus_call_method_async(pid1, ret, PID1_NAME, PID1_PATH, PID1_MANAGER, "FreezeUnit", handler, userdata,
+                        "s", unit);
+}
+
+int broker_unit_thaw(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret)
+{
+        return sd_bus_call_method_async(pid1, ret, PID1_NAME, PID1_PATH, PID1_MANAGER, "ThawUnit", handler, userdata,
+                        "s", unit);
+}
+
 int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata,
                 sd_bus_slot **ret)
 {
@@ -473,12 +487,18 @@ void unit_status_done(UnitStatus *s)
         free(s->active_state);
         free(s->result);
         free(s->control_group);
+        free(s->freezer_state);
         *s = (UnitStatus){};
 }
 
 bool unit_status_is_over(const UnitStatus *s)
 {
         return s->active_state && (streq(s->active_state, "inactive") || streq(s->active_state, "failed"));
+}
+
+bool unit_status_is_frozen(const UnitStatus *s)
+{
+        return s->freezer_state && startswith(s->freezer_state, "frozen");
 }
 
 static int read_string_into(sd_bus_message *m, void *field)
@@ -535,6 +555,7 @@ static const struct {
         { "ActiveState", read_string_into, offsetof(UnitStatus, active_state) },
         { "Result", read_string_into, offsetof(UnitStatus, result) },
         { "ControlGroup", read_string_into, offsetof(UnitStatus, control_group) },
+        { "FreezerState", read_string_into, offsetof(UnitStatus, freezer_state) },
         { "InvocationID", read_id_into, offsetof(UnitStatus, invocation_id) },
         { "MainPID", read_u32_into, offsetof(UnitStatus, main_pid) },
         { "ExecMainCode", read_i32_into, offsetof(UnitStatus, exec_main_code) },

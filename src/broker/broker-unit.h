@@ -22,6 +22,7 @@ typedef struct UnitStatus {
         char *active_state; /* "active", "failed", ...; NULL: not told yet */
         char *result;       /* Result= of the service */
         char *control_group;
+        char *freezer_state; /* "running", "frozen", ... */
         char invocation_id[33];
         uint32_t main_pid; /* 0: none now */
         int32_t exec_main_code, exec_main_status;
@@ -30,6 +31,7 @@ typedef struct UnitStatus {
 } UnitStatus;
 void unit_status_done(UnitStatus *s);
 bool unit_status_is_over(const UnitStatus *s); /* inactive or failed */
+bool unit_status_is_frozen(const UnitStatus *s);
 
 typedef struct UnitEvents {
         /* The last job of the unit ended: "done", "failed", ... */
@@ -73,7 +75,13 @@ int broker_unit_get_all_now(sd_bus *pid1, const char *unit, sd_bus_message **ret
  * answer. */
 int broker_unit_kill(sd_bus *pid1, const char *unit, int signal);
 int broker_unit_stop(sd_bus *pid1, const char *unit);
-/* The same with an answer: an error means that there is no such unit to stop. The end of its job is told by
+/* All processes of the unit stop where they are, or go on; with an answer, which comes when they have. Only where
+ * cgroup2 is all there is. */
+int broker_unit_freeze(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret);
+int broker_unit_thaw(sd_bus *pid1, const char *unit, sd_bus_message_handler_t handler, void *userdata,
+                sd_bus_slot **ret);
+/* StopUnit with an answer: an error means that there is no such unit to stop. The end of its job is told by
  * job_removed. */
 int broker_unit_stop_slice(sd_bus *pid1, const char *slice, sd_bus_message_handler_t handler, void *userdata,
                 sd_bus_slot **ret);

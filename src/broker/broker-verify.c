@@ -80,6 +80,9 @@ static bool has_oom_group(const VerifyInput *in)
 }
 
 /* What to look for where a promise is not kept; NULL: nothing is known but what the check says. */
+#define ADVICE_DECOYS \
+        "a kernel without fanotify's permission events (CONFIG_FANOTIFY_ACCESS_PERMISSIONS) cannot tell who opens a file; see " \
+        "Decoys= in agentbox.policy(5)"
 #define ADVICE_CONTROLLERS                                                                                      \
         "boot with the memory, pids and cpu controllers; a container must get them delegated, and a hierarchy " \
         "that obeys"
@@ -164,6 +167,8 @@ const VerifyRow verify_rows[] = {
         ROW("credentials", verify_credentials,
                         "the credentials that the policy names are there, for it alone",
                         .applies = has_credentials),
+        ROW("decoys", verify_decoys, "decoys stand where thieves look, and who opens one is seen",
+                        .applies = has_decoys, .advice = ADVICE_DECOYS),
         ROW("read-only", verify_read_only, "the root, /usr and /etc cannot be written",
                         .advice = ADVICE_NAMESPACES),
         ROW("workspace", verify_workspace, "the workspace has its size and is writable", .scope = true,

@@ -3,10 +3,12 @@
 
 #include <stdbool.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <systemd/sd-bus.h>
 
 #include "base/buf.h"
 #include "broker/broker-root.h"
+#include "broker/decoys.h"
 #include "policy/policy.h"
 #include "policy/unit-props.h"
 #include "wire/attest.h"
@@ -31,8 +33,11 @@ typedef struct HostFacts {
         char *cgroup_root_memory, *cgroup_root_pids, *cgroup_root_cpu, *cgroup_root_devices,
                         *cgroup_root_blkio;
         bool has_swap;
-        /* For tests; NULL: /proc, and bpf(2). */
+        bool can_freeze; /* PID 1 can freeze a unit */
+        /* For tests; NULL: /proc, bpf(2), statfs(2) and fanotify(7). */
         const char *proc;
+        int (*statfs)(int fd, struct statfs *ret);
+        int (*is_marked)(int group_fd, dev_t device, ino_t inode); /* tripwire_is_marked() */
         int (*bpf_count)(int cgroup_fd, unsigned attach_type); /* programs attached to that cgroup itself, or
                                                                   negative errno */
 } HostFacts;
@@ -79,6 +84,8 @@ typedef struct VerifyInput {
         const VerifyWarden *warden;  /* NULL: it has none */
         bool has_view;               /* --view */
         int view_fd;                 /* with it: its top, as agentbox-view has mounted it */
+        const Decoys *decoys;        /* as they were put in place; NULL: there are none */
+        int tripwire_fd;             /* the group in which they are marked (tripwire.h) */
         const struct BusProps *read; /* the properties, as broker_verify() has read them; not for callers */
 } VerifyInput;
 

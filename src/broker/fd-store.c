@@ -14,6 +14,7 @@ static const struct {
         [FD_STORE_COPY] = { "copy-", "" },
         [FD_STORE_OUTPUT] = { "output-", "\nFDPOLL=0" },
         [FD_STORE_MAIN] = { "main-", "\nFDPOLL=0" },
+        [FD_STORE_TRIPWIRES] = { "tripwires-", "\nFDPOLL=0" },
 };
 
 int fd_store_put(FdStoreKind kind, const char *run, const int *fds, size_t n)

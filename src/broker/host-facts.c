@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 
 #include "base/io.h"
+#include "broker/tripwire.h"
 #include "broker/verify.h"
 
 #define MOUNTINFO_MAX (4u * 1024 * 1024)
@@ -86,9 +87,16 @@ static int read_swap(bool *ret)
         return 0;
 }
 
+/* As systemd decides it. */
+static bool can_freeze(const HostFacts *h)
+{
+        return h->cgroup_root_unified && streq(h->cgroup_root_unified, "/sys/fs/cgroup") &&
+               access("/sys/fs/cgroup/init.scope/cgroup.freeze", F_OK) == 0;
+}
+
 int host_facts_read(HostFacts *ret, Error **reterr)
 {
-        _cleanup_(host_facts_done) HostFacts h = { .bpf_count = bpf_count };
+        _cleanup_(host_facts_done) HostFacts h = { .bpf_count = bpf_count, .statfs = fstatfs, .is_marked = tripwire_is_marked };
         _cleanup_free_ char *mountinfo = NULL;
         long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
         int r = read_namespaces(&h, reterr);
@@ -101,6 +109,7 @@ int host_facts_read(HostFacts *ret, Error **reterr)
                 r = read_cgroups(&h, mountinfo);
         if (r >= 0)
                 r = read_swap(&h.has_swap);
+        h.can_freeze = can_freeze(&h);
         if (r < 0)
                 return error_set(reterr, r, "cannot read this host's mounts: %s", strerror(-r));
         *ret = h;

@@ -200,6 +200,7 @@ static int on_sampler(sd_event_source *source, uint64_t usec, void *userdata)
                 if (r->phase != RUN_RUNNING)
                         continue;
                 run_usage_sample(&r->usage);
+                run_tripwires_flush(r);
                 if (r->usage.last[USAGE_OOM_KILLS] != UINT64_MAX && r->usage.last[USAGE_OOM_KILLS] > 0)
                         run_kill(r, KILL_OOM);
         }

@@ -95,6 +95,7 @@ void manager_retire(Manager *m, Run *run)
         Run **slot = m->recent + m->n_recent++ % RECENT_MAX;
 
         unlink_run(m, run);
+        manager_release_tripwires(m);
         strip(run);
         run_free(*slot);
         *slot = run;
@@ -105,6 +106,7 @@ void manager_retire(Manager *m, Run *run)
 void manager_drop(Manager *m, Run *run)
 {
         unlink_run(m, run);
+        manager_release_tripwires(m);
         run_free(run);
         manager_want_wall(m);
         manager_touch(m);
@@ -256,6 +258,7 @@ int manager_start(Manager *m, Error **reterr)
                 r = open_probe(m);
         if (r < 0)
                 return error_set(reterr, r, "cannot set up the event loop: %s", strerror(-r));
+        manager_take_tripwires(m);
         r = host_facts_read(&m->host, reterr);
         /* Runs without a network need none of this, and a host that cannot do it still has those. */
         if (r >= 0)
@@ -276,6 +279,7 @@ void manager_done(Manager *m)
         while (m->runs) {
                 Run *r = m->runs;
 
+                run_tripwires_flush(r);
                 unlink_run(m, r);
                 run_free(r);
         }
@@ -291,6 +295,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->wall_timer);
         sd_event_source_disable_unref(m->refusal_counter);
         boots_reader_free(m->boots);
+        manager_close_tripwires(m);
         broker_unit_disconnect(&m->pid1);
         sd_bus_flush_close_unref(m->bus);
         audit_reader_close(m->audit);

@@ -41,6 +41,9 @@ typedef struct Manager {
         int runtime_fd;         /* RUNTIME_DIR */
         int loopback_filter_fd; /* where PID 1 finds the packet filter of runs; -1 until the first that needs
                                    it */
+        int tripwire_fd;        /* of all runs' decoys (run-tripwire.h); -1 until the first run that has any */
+        uint64_t tripwire_since; /* monotonic: where the present window of answers began */
+        unsigned n_tripwires;    /* of this window */
         int probe_fd;           /* abstract socket that no run may reach (UnitContext.probe_abstract) */
         char *probe_name;
         Run *runs; /* living ones, the ones still asking for authorisation among them; newest first */
@@ -53,13 +56,14 @@ typedef struct Manager {
         RefusalBudget refusals;
         BootsReader *boots;  /* while the runs of earlier boots are looked for */
         Question *questions; /* of polkit, under way for other calls than Run */
-        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer, *refusal_counter;
+        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer, *refusal_counter,
+                        *tripwire_source, *tripwire_timer;
         bool debug; /* phases and their times go to the log */
         bool stopping;
 } Manager;
 
 #define MANAGER_NONE \
-        ((Manager){ .runtime_fd = -1, .loopback_filter_fd = -1, .probe_fd = -1, .spare_wall = WALL_NONE })
+        ((Manager){ .runtime_fd = -1, .loopback_filter_fd = -1, .probe_fd = -1, .tripwire_fd = -1, .spare_wall = WALL_NONE })
 
 int manager_start(Manager *m, Error **reterr);
 void manager_done(Manager *m);

@@ -155,6 +155,7 @@ static int fill_result(Run *r)
         result->memory_peak = final_figure(&r->usage, USAGE_MEMORY_PEAK);
         result->tasks_peak = final_figure(&r->usage, USAGE_TASKS_PEAK);
         run_warden_count(r);
+        result->tripwires = run_tripwires_total(r);
         return run_result_classify(&ending, result);
 }
 
@@ -227,8 +228,9 @@ static void record_end(Run *r)
         int k;
 
         learn_status(r);
+        /* Before the run's own record, so that nothing of it comes later. */
+        run_tripwires_flush(r);
         k = fill_result(r);
-
         if (k < 0)
                 sd_journal_print(LOG_ERR, "The result of run %s is incomplete: %s", r->id, strerror(-k));
         (void) run_write_state(r, STATE_ENDING);

@@ -40,7 +40,7 @@ static int add_minimum(EntryList *l, const RunHome *home, const char *term)
                 const char *name, *value;
         } rows[N_MINIMUM] = {
                 { "PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" },
-                { "HOME", home->workspace },
+                { "HOME", home->home },
                 { "USER", home->user },
                 { "LOGNAME", home->user },
                 { "SHELL", "/bin/sh" },

@@ -8,7 +8,7 @@
 
 /* What differs between a service, where the run is a user of its own, and a scope. */
 typedef struct RunHome {
-        const char *workspace, *user, *tmp;
+        const char *workspace, *home, *user, *tmp;
         const char *credentials; /* the directory where they are; NULL: it has none */
 } RunHome;
 

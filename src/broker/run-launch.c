@@ -32,13 +32,16 @@ bool run_shares_host_network(const Run *r)
 static int add_landlock(const Run *r, RunSpec *s)
 {
         /* The last ones are the host's where the first is all that a scope has of its own. */
-        const char *const writable[] = { run_workspace(r), "/tmp", "/var/tmp", "/dev/shm" };
+        const char *const writable[] = { run_workspace(r), "/tmp", "/var/tmp", "/dev/shm", UNIT_HOME };
+        size_t n = r->scope                                 ? 1
+                   : policy_u64(r->policy, AUDIT_DECOYS) ? ELEMENTSOF(writable)
+                                                         : ELEMENTSOF(writable) - 1;
 
         s->landlock_abi = r->attest.landlock_abi > 0 ? (uint32_t) r->attest.landlock_abi : 0;
         s->landlock_fs = s->landlock_abi >= LANDLOCK_ABI_REFER ? LANDLOCK_FS_WANTED : 0;
         s->landlock_scope = s->landlock_abi >= LANDLOCK_ABI_SCOPES;
         s->landlock_exec_written = policy_u64(r->policy, SYSCALLS_PROFILE) != FILTER_PROFILE_STRICT;
-        for (size_t i = 0; i < (r->scope ? 1 : ELEMENTSOF(writable)); i++) {
+        for (size_t i = 0; i < n; i++) {
                 int k = strv_extend(&s->landlock_write, writable[i]);
 
                 if (k < 0)

@@ -89,6 +89,16 @@ static int check_scope(Run *r, Error **reterr)
                         "without capabilities: call it as another user, or leave it out for a service");
 }
 
+/* PID 1 says so only when it is asked to. */
+static int check_freezer(Run *r, Error **reterr)
+{
+        if (policy_u64(r->policy, AUDIT_ON_TRIPWIRE) != ON_TRIPWIRE_FREEZE || r->manager->host.can_freeze)
+                return 0;
+        return error_set(reterr, -EOPNOTSUPP,
+                        "Audit.OnTripwire=freeze: PID 1 freezes units only where cgroup2 is the only hierarchy, which it "
+                        "is not on this host; OnTripwire=kill works here");
+}
+
 static int set_names(Run *r, Error **reterr)
 {
         r->digest = policy_digest(r->policy);
@@ -129,6 +139,7 @@ static const struct {
         { tighten, AGENTBOX_ERROR_NOT_TIGHTENING, NULL },
         { set_names, AGENTBOX_ERROR_START_FAILED, NULL },
         { check_scope, AGENTBOX_ERROR_NOT_ENFORCEABLE, NULL },
+        { check_freezer, AGENTBOX_ERROR_NOT_ENFORCEABLE, NULL },
         { check_environment, AGENTBOX_ERROR_INVALID_REQUEST, NULL },
         { check_stdio, AGENTBOX_ERROR_INVALID_REQUEST, NULL },
         { run_view_take, AGENTBOX_ERROR_NOT_AUTHORIZED, NULL },

@@ -7,13 +7,15 @@
 #include "base/io.h"
 #include "base/strv.h"
 #include "broker/run-state.h"
+#include "policy/policy.h"
 
-#define STATE_MAGIC 0x36525341u /* "ASR6" */
+#define STATE_MAGIC 0x37525341u /* "ASR7" */
 #define STATE_SIZE_MAX (1024u * 1024)
 #define STATE_STRING_MAX (64u * 1024)
 #define STATE_LIST_MAX 256u
 
-/* The message: u32 magic, u8 phase, then these strings, numbers, and the lists of promises and of what is to be copied out. */
+/* The message: u32 magic, u8 phase, then these strings, numbers, and the lists of promises, of what is to be
+ * copied out and of decoys. */
 static const size_t state_strings[] = {
         offsetof(RunState, id),
         offsetof(RunState, name),
@@ -38,6 +40,8 @@ static const size_t state_u64[] = {
         offsetof(RunState, copy_files),
         offsetof(RunState, exec_main_exit),
         offsetof(RunState, exec_main_exit_monotonic),
+        offsetof(RunState, on_tripwire),
+        offsetof(RunState, metadata_on_record),
 };
 
 static char **string_at(RunState *s, size_t i)
@@ -51,6 +55,7 @@ void run_state_done(RunState *s)
                 free(*string_at(s, i));
         strv_free(s->verified);
         strv_free(s->copy_paths);
+        strv_free(s->decoys);
         *s = (RunState){};
 }
 
@@ -80,6 +85,7 @@ int run_state_encode(const RunState *s, Buf *out)
         buf_u8(out, s->client_gone);
         write_list(out, s->verified);
         write_list(out, s->copy_paths);
+        write_list(out, s->decoys);
         return out->error;
 }
 
@@ -124,10 +130,13 @@ int run_state_decode(const void *p, size_t n, RunState *ret)
         if (k >= 0)
                 k = read_list(&r, &s.copy_paths);
         if (k >= 0)
+                k = read_list(&r, &s.decoys);
+        if (k >= 0)
                 k = read_end(&r);
         if (k < 0)
                 return k;
-        if (phase >= _STATE_PHASE_MAX || detached > 1 || scope > 1 || filtered > 1 || client_gone > 1)
+        if (phase >= _STATE_PHASE_MAX || s.on_tripwire >= _ON_TRIPWIRE_MAX || detached > 1 || scope > 1 || filtered > 1 ||
+                        client_gone > 1)
                 return -EBADMSG;
         s.phase = phase;
         s.detached = detached;

@@ -32,7 +32,9 @@ typedef struct RunState {
         uint64_t started_monotonic; /* the same by the clock that nobody sets, from the boot on */
         uint64_t memory_max, runtime_usec, output_max;
         uint64_t copy_bytes, copy_files; /* with copy_paths */
+        uint64_t on_tripwire, metadata_on_record; /* see run-tripwire.h */
         char **verified, **copy_paths;   /* what is to be copied out; the descriptors are in fd-store.h */
+        char **decoys;                   /* decoys_to_strv() */
 } RunState;
 
 void run_state_done(RunState *s);

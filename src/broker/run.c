@@ -58,6 +58,7 @@ RunHome run_home(const Run *r)
                 .workspace = run_workspace(r),
                 .user = r->scope && r->caller.user ? r->caller.user : "agent",
                 .tmp = r->scope ? run_workspace(r) : "/tmp",
+                .home = r->scope ? run_workspace(r) : unit_home(r->policy),
         };
 }
 
@@ -112,6 +113,7 @@ Run *run_free(Run *r)
         run_copy_free(r->copy);
         run_output_free(r->output);
         run_view_free(r->view);
+        run_tripwires_done(&r->tripwires);
         run_usage_close(&r->usage);
         sd_bus_message_unref(r->call);
         sd_bus_message_unref(r->properties);
@@ -183,6 +185,8 @@ void run_log_marks(const Run *r)
 
 const char *run_state_name(const Run *r)
 {
+        if (r->phase == RUN_RUNNING && unit_status_is_frozen(&r->status))
+                return "frozen";
         return r->phase == RUN_ENDED ? "ended" : r->phase >= RUN_RUNNING ? "running" : "starting";
 }
 
@@ -205,7 +209,10 @@ AuditSubject run_subject(const Run *r)
 
 int run_write_state(Run *r, StatePhase phase)
 {
-        return run_state_write(r->dir_fd, &(RunState){
+        _cleanup_strv_ char **decoys = NULL;
+        int k = decoys_to_strv(&r->tripwires.decoys, &decoys);
+
+        return k < 0 ? k : run_state_write(r->dir_fd, &(RunState){
                                                           .phase = phase,
                                                           .id = r->id,
                                                           .name = r->name,
@@ -238,5 +245,8 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .exec_main_exit_monotonic = r->status.exec_main_exit_monotonic,
                                                           .kill_reason = r->kill_reason,
                                                           .client_gone = r->client_gone,
+                                                          .on_tripwire = r->tripwires.action,
+                                                          .metadata_on_record = r->tripwires.metadata_on_record,
+                                                          .decoys = decoys,
                                           });
 }

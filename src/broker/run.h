@@ -16,6 +16,7 @@
 #include "broker/run-env.h"
 #include "broker/run-output.h"
 #include "broker/run-state.h"
+#include "broker/run-tripwire.h"
 #include "broker/run-view.h"
 #include "broker/run-warden.h"
 #include "broker/run-usage.h"
@@ -117,6 +118,7 @@ struct Run {
         RunCopy *copy;     /* NULL: nothing is copied in or out */
         RunOutput *output; /* of a detached run; NULL: its client has the other ends */
         RunView *view;     /* NULL: none, or it is there and nothing is to be done about it any more */
+        RunTripwires tripwires;
         uint64_t netns_inode;
         UnitContext context;
         char *description, *netns_path, *ip_filter_path;

@@ -48,7 +48,7 @@ static const char *value_of(char *const *env, const char *name)
         return found;
 }
 
-static const RunHome home = { .workspace = "/work", .user = "agent", .tmp = "/tmp" };
+static const RunHome home = { .workspace = "/work", .home = "/work", .user = "agent", .tmp = "/tmp" };
 
 static void test_env_minimum(void **state)
 {
@@ -220,6 +220,8 @@ static void test_classify(void **state)
                 { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGTERM, .call = "unshare" }, 5, REASON_KILLED,
                                 UINT64_MAX, SIGTERM, 128 + SIGTERM,
                                 "system call unshare denied, and the policy has OnDenied=kill" },
+                { { .exec_main_code = CLD_KILLED, .exec_main_status = SIGKILL, .kill_reason = KILL_TRIPWIRE }, 5,
+                                REASON_KILLED, UINT64_MAX, SIGKILL, 137, "it touched a tripwire (OnTripwire=)" },
                 /* The run had ended before, and PID 1 told of its warden first. */
                 { { .exec_main_code = CLD_EXITED,
                                   .exec_main_status = 3,
@@ -338,6 +340,8 @@ static void state_fill(RunState *s)
                 .main_pid = 77,
                 .copy_bytes = 9,
                 .copy_files = 10,
+                .on_tripwire = 2,
+                .metadata_on_record = 11,
                 .detached = true,
                 .scope = true,
                 .started = 5,
@@ -355,6 +359,7 @@ static void state_fill(RunState *s)
         assert_int_equal(strv_extend(&s->verified, "uid"), 0);
         assert_int_equal(strv_extend(&s->verified, "mounts"), 0);
         assert_int_equal(strv_extend(&s->copy_paths, "a/b"), 0);
+        assert_int_equal(strv_extend(&s->decoys, "0 1 2"), 0);
 }
 
 static void test_state(void **state)
@@ -384,6 +389,7 @@ static void test_state(void **state)
         assert_string_equal(b.unit_result, "timeout");
         assert_true(b.exec_main_code == 2 && b.exec_main_status == 15 && b.kill_reason == 3 && b.exec_main_exit == 11 &&
                         b.exec_main_exit_monotonic == 12 && b.client_gone);
+        assert_true(b.on_tripwire == 2 && b.metadata_on_record == 11 && strv_length(b.decoys) == 1);
         assert_true(b.gid == 64001 && b.copy_bytes == 9 && b.copy_files == 10);
         assert_int_equal(unlinkat(fd, "state", 0), 0);
         assert_int_equal(rmdir(directory), 0);

@@ -25,7 +25,8 @@
 #define UID 61200u
 #define PID 4711
 
-int fixture_programs = 1;
+int fixture_programs = 1, fixture_is_marked = 1;
+uint64_t fixture_home_bytes;
 
 static int count_programs(int cgroup_fd, unsigned attach_type)
 {
@@ -326,6 +327,45 @@ static void good_credentials(Fixture *f)
         f->root.credentials[0] = (RootCredential){ .name = strdup("token"), .size = 5 };
 }
 
+static int statfs_of_home(int fd, struct statfs *ret)
+{
+        *ret = (struct statfs){
+                .f_type = TMPFS_MAGIC,
+                .f_flags = ST_NOSUID | ST_NODEV,
+                .f_blocks = (fsblkcnt_t) (fixture_home_bytes / 4096),
+                .f_bsize = 4096,
+                .f_files = 1000,
+        };
+        return 0;
+}
+
+static int is_marked(int group_fd, dev_t device, ino_t inode)
+{
+        return fixture_is_marked;
+}
+
+static void good_decoys(Fixture *f)
+{
+        char path[512], name[256];
+        struct stat st;
+
+        f->host.statfs = statfs_of_home;
+        f->host.is_marked = is_marked;
+        fixture_is_marked = 1;
+        fixture_home_bytes = policy_u64(f->policy, FILES_TMP_SIZE);
+        if (!policy_u64(f->policy, AUDIT_DECOYS))
+                return;
+        for (size_t i = 0; i < n_decoy_rows; i++) {
+                snprintf(name, sizeof(name), FIXTURE_ROOT "%s", decoy_rows[i].path);
+                fixture_write(f, name, "x");
+                fixture_path(f, name, path);
+                assert_int_equal(stat(path, &st), 0);
+                f->decoys.l[f->decoys.n++] = (Decoy){ i, st.st_dev, st.st_ino };
+        }
+        fixture_path(f, FIXTURE_ROOT UNIT_HOME, path);
+        assert_int_equal(chmod(path, 0700), 0);
+}
+
 /* ---- what PID 1 says */
 
 void fixture_copy_props(const UnitProps *all, UnitProps *copy)
@@ -532,6 +572,7 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
         good_proc(f);
         good_root(f);
         good_credentials(f);
+        good_decoys(f);
         if (v2)
                 v2_files(f);
         else
@@ -546,6 +587,8 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2)
                 .disk = policy_u64(f->policy, FILES_WORKSPACE_STORE) == STORE_DISK ? &f->disk : NULL,
                 .peer = { .pid = PID, .uid = UID, .gid = UID },
                 .control_group = GROUP,
+                .decoys = &f->decoys,
+                .tripwire_fd = -1,
                 .netns_inode = policy_u64(f->policy, NETWORK_EGRESS) == EGRESS_FILTERED
                                                ? f->attest.ns[ATTEST_NS_NET]
                                                : 0,

@@ -36,6 +36,7 @@ typedef struct Fixture {
         char **extra;     /* "NAME=VALUE": properties of type s */
         Attest attest;
         AttestFs disk; /* of WorkspaceStore=disk */
+        Decoys decoys;
         char **slice_allow; /* IPAddressAllow of both slices; NULL entry: none */
         bool no_slices;
         VerifyInput input;
@@ -47,6 +48,10 @@ void fixture_init(Fixture *f, const char *const *settings, bool v2);
 void fixture_done(Fixture *f);
 /* Where the credentials of a policy that has some are. */
 #define FIXTURE_CREDENTIALS "proc/4711/root/run/credentials/agentbox-test.service"
+/* Where the decoys of a policy that has some are; and what the kernel says of them. */
+#define FIXTURE_ROOT "proc/4711/root"
+extern int fixture_is_marked;
+extern uint64_t fixture_home_bytes;
 void fixture_init_warden(Fixture *f, bool v2);
 void fixture_done_warden(Fixture *f);
 /* GetAll() as PID 1 answers it, with these and further properties. */

@@ -24,6 +24,7 @@ static const char *const addresses[] = { "Network.Egress=addresses", "Network.Al
 static const char *const open_net[] = { "Network.Egress=open", NULL };
 static const char *const secret[] = { "Files.Credential=token:/etc/credstore/token", NULL };
 static const char *const recording[] = { "Audit.DeniedSyscalls=yes", NULL };
+static const char *const decoys[] = { "Audit.Decoys=yes", NULL };
 static const char *const strict[] = { "Syscalls.Profile=strict", NULL };
 
 /* clang-format off */
@@ -115,7 +116,7 @@ static void mount_add(Fixture *f, const char *line)
         f->attest.mountinfo = s;
 }
 
-static void credential_chmod(Fixture *f, const char *path, mode_t mode)
+static void change_mode(Fixture *f, const char *path, mode_t mode)
 {
         char full[512];
 
@@ -138,8 +139,8 @@ DO(credential_gone, fixture_unlink(f, FIXTURE_CREDENTIALS "/token"))
 DO(credential_longer, fixture_write(f, FIXTURE_CREDENTIALS "/token", "123456"))
 DO(credential_more, fixture_write(f, FIXTURE_CREDENTIALS "/host-key", "x"))
 DO(credential_directory, fixture_write(f, FIXTURE_CREDENTIALS "/token2/x", ""))
-DO(credential_open, credential_chmod(f, FIXTURE_CREDENTIALS "/token", 0444))
-DO(credentials_open, credential_chmod(f, FIXTURE_CREDENTIALS, 0755))
+DO(credential_open, change_mode(f, FIXTURE_CREDENTIALS "/token", 0444))
+DO(credentials_open, change_mode(f, FIXTURE_CREDENTIALS, 0755))
 DO(credentials_elsewhere, f->input.peer.pid = 4712)
 DO(credentials_writable, mount_add(f, "300 204 0:71 / /run/credentials/agentbox-test.service rw,nosuid,nodev,noexec - ramfs ramfs rw"))
 DO(credentials_exec, mount_add(f, "300 204 0:71 / /run/credentials/agentbox-test.service ro,nosuid,nodev - ramfs ramfs rw"))
@@ -150,6 +151,17 @@ DO(credentials_of_another, mount_add(f, "300 204 0:72 / /run/credentials/agentbo
 DO(credentials_unasked, mount_add(f, "300 204 0:72 / /run/credentials ro,nosuid,nodev,noexec - tmpfs tmpfs rw"))
 ATTEST(credentials_variable, strv_extend(&a->environ_, "CREDENTIALS_DIRECTORY=/workspace"))
 ATTEST(credentials_variable_unasked, strv_extend(&a->environ_, "CREDENTIALS_DIRECTORY=/run/credentials/agentbox-test.service"))
+DO(decoys_fewer, f->decoys.n--)
+DO(decoys_none, f->input.decoys = NULL)
+DO(decoy_gone, fixture_unlink(f, FIXTURE_ROOT "/home/agent/.aws/credentials"))
+DO(decoy_other, f->decoys.l[0].inode++)
+DO(decoy_elsewhere, f->decoys.l[1].device++)
+DO(decoys_unwatched, fixture_is_marked = 0)
+DO(decoys_unknown, fixture_is_marked = -EIO)
+DO(home_open, change_mode(f, FIXTURE_ROOT UNIT_HOME, 0755))
+DO(home_large, fixture_home_bytes *= 2)
+DO(home_unlimited, fixture_home_bytes = 0)
+DO(home_unasked, mount_add(f, "300 204 0:72 / /home/agent rw,nosuid,nodev - tmpfs tmpfs rw"))
 DO(credential_loaded, fixture_answer(f, "LoadCredential")->l[1][1]++)
 DO(mount_none, fixture_replace(&f->attest.mountinfo, ""))
 ATTEST(root_writable, a->fs[ATTEST_FS_ROOT].flags = ST_NOSUID)
@@ -465,6 +477,11 @@ static const Break breaks[] = {
         B("mounts", credentials_of_another, secret), B("mounts", credentials_unasked),
         B("environment", credentials_variable, secret), B("environment", credentials_variable_unasked),
         B("properties", credential_loaded, secret),
+        B("decoys", decoys_fewer, decoys), B("decoys", decoys_none, decoys), B("decoys", decoy_gone, decoys),
+        B("decoys", decoy_other, decoys), B("decoys", decoy_elsewhere, decoys),
+        B("decoys", decoys_unwatched, decoys), B("decoys", decoys_unknown, decoys),
+        B("decoys", home_open, decoys), B("decoys", home_large, decoys), B("decoys", home_unlimited, decoys),
+        B("mounts", home_unasked),
         B("read-only", root_writable), B("read-only", usr_suid), B("read-only", etc_absent),
         B("read-only", root_written), B("read-only", usr_written), B("read-only", etc_written),
         B("workspace", workspace_big), B("workspace", workspace_unlimited),
@@ -543,7 +560,7 @@ static void check_good(const char *const *settings, bool v2)
 
 static void test_good(void **state)
 {
-        static const char *const *const all[] = { filtered, none, addresses, open_net, strict, secret, disk_settings, strict_disk_settings, recording };
+        static const char *const *const all[] = { filtered, none, addresses, open_net, strict, secret, disk_settings, strict_disk_settings, recording, decoys };
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++) {
                 check_good(all[i], false);

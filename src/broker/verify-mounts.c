@@ -200,7 +200,8 @@ static bool mount_is_expected(const VerifyInput *in, const Mount *m)
         const UnitProp *binds = unit_props_find(in->sent, "BindReadOnlyPaths");
         bool read_only = has_mount_option(m->options, "ro");
 
-        if (writable_as_known(m, policy_string(in->policy, FILES_WORKSPACE), "tmpfs"))
+        if (writable_as_known(m, policy_string(in->policy, FILES_WORKSPACE), "tmpfs") ||
+                        (has_decoys(in) && writable_as_known(m, UNIT_HOME, "tmpfs")))
                 return true;
         for (size_t i = 0; i < ELEMENTSOF(known); i++) {
                 if (known[i].writable_type && writable_as_known(m, known[i].path, known[i].writable_type))

@@ -100,14 +100,18 @@ static int sized(const VerifyInput *in, const AttestFs *fs, const char *path, ui
         return 0;
 }
 
-static int sized_tmpfs(const VerifyInput *in, int index, uint64_t size, Buf *why)
+int verify_sized_tmpfs(const VerifyInput *in, const char *path, const AttestFs *fs, uint64_t size, Buf *why)
 {
-        const AttestFs *fs = in->attest->fs + index;
-        const char *path = index == ATTEST_FS_WORKSPACE ? workspace_path(in) : attest_fs_paths[index];
-
         if (fs->error != 0)
                 return broken(why, "%s: %s", path, strerror(fs->error));
         return fs->type == TMPFS_MAGIC ? sized(in, fs, path, size, why) : broken(why, "%s is no tmpfs", path);
+}
+
+static int sized_tmpfs(const VerifyInput *in, int index, uint64_t size, Buf *why)
+{
+        const char *path = index == ATTEST_FS_WORKSPACE ? workspace_path(in) : attest_fs_paths[index];
+
+        return verify_sized_tmpfs(in, path, in->attest->fs + index, size, why);
 }
 
 /* The broker's own mount, which the shim has not seen yet. Whose it is, is settled with its descriptor in hand

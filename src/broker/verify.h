@@ -36,6 +36,9 @@ int verify_proc(const VerifyInput *in, Buf *why);
 int verify_sys(const VerifyInput *in, Buf *why);
 int verify_host_services(const VerifyInput *in, Buf *why);
 
+/* A tmpfs of at most this size, with the flags that this policy's have. */
+int verify_sized_tmpfs(const VerifyInput *in, const char *path, const AttestFs *fs, uint64_t size, Buf *why);
+
 /* verify-mounts.c */
 int verify_mounts(const VerifyInput *in, Buf *why);
 int verify_exposed(const VerifyInput *in, Buf *why);
@@ -60,6 +63,10 @@ bool is_mount_of_credentials(const VerifyInput *in, const char *target, const ch
 /* verify-view.c: the host's directory in the workspace */
 int verify_view(const VerifyInput *in, Buf *why);
 bool has_view(const VerifyInput *in);
+
+/* verify-decoys.c: what Decoys= promises */
+int verify_decoys(const VerifyInput *in, Buf *why);
+bool has_decoys(const VerifyInput *in);
 
 /* verify-cgroup.c: the kernel's side of the unit */
 int verify_cgroup(const VerifyInput *in, Buf *why);

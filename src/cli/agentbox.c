@@ -34,6 +34,7 @@ static const Verb verbs[] = {
         { "wait", verb_wait, "wait for the end of a run; exit as it did" },
         { "attach", verb_attach, "show what a detached run prints, until it ends" },
         { "kill", verb_kill, "end a run, or send it a signal" },
+        { "thaw", verb_thaw, "let a frozen run go on" },
         { "log", verb_log, "show the audit records" },
         { "why", verb_why, "say what ended a run or was denied, and what would allow it" },
         { "policy", verb_policy, "list, show, check, explain, compare and learn policies" },

@@ -20,6 +20,7 @@ static const struct {
         { "egress-denied", true },
         { "egress-closed", false },
         { "syscall-denied", true },
+        { "tripwire", true },
         { "copy-in", false },
         { "copy-out", false },
         { "copy-refused", true },

@@ -344,6 +344,13 @@ static int call_with_string(
         return call(bus, m, ret, reterr);
 }
 
+int client_thaw(sd_bus *bus, const char *run, Error **reterr)
+{
+        _cleanup_message_ sd_bus_message *reply = NULL;
+
+        return call_with_string(bus, "ThawRun", run, &reply, reterr);
+}
+
 int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;

@@ -50,6 +50,7 @@ int client_report_exit_nowait(sd_bus *bus, const char *run, int code, int status
 int client_report_copy(sd_bus *bus, const char *run, uint64_t files, uint64_t bytes, const char *reason,
                 sd_bus_message_handler_t handler, void *userdata);
 int client_kill(sd_bus *bus, const char *run, int signal, Error **reterr);
+int client_thaw(sd_bus *bus, const char *run, Error **reterr);
 int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr);
 int client_get_run(sd_bus *bus, const char *run, json_t **ret, Error **reterr);
 /* The id of the run that an id, a name, or an id's beginning that fits one run only, stands for. */

@@ -89,6 +89,13 @@ static void test_ends(void **state)
                 { ENDED("\"AGENTBOX_REASON\":\"killed\""), "It was ended: killed on request.\n" },
                 { ENDED("\"AGENTBOX_REASON\":\"killed\",\"AGENTBOX_MESSAGE\":\"its warden died (signal 9)\""),
                                 "It was ended: its warden died (signal 9).\n" },
+                { RECORD("tripwire", "\"AGENTBOX_REASON\":\"decoy\",\"AGENTBOX_DECOY\":\"/d\",\"AGENTBOX_COMM\":\"c\\u001b[2J\","
+                                     "\"AGENTBOX_COUNT\":\"2\"") "," RECORD("tripwire",
+                                  "\"AGENTBOX_REASON\":\"decoy\",\"AGENTBOX_DECOY\":\"/d\",\"AGENTBOX_COUNT\":\"5\"") "," EXITED("0"),
+                                "Run r under policy p\nIt touched tripwires, which code that does only its work has no reason to:\n"
+                                "  opened the decoy /d, as c\\x1b[2J (7 times)\n" },
+                { RECORD("tripwire", "\"AGENTBOX_REASON\":\"metadata\",\"AGENTBOX_COUNT\":\"1\"") "," EXITED("0"),
+                                "  tried a cloud's metadata service\n" },
                 { EXITED("3"), "the cause lies in the program itself" },
                 { EXITED("0"), "nothing was denied" },
                 { ENDED("\"AGENTBOX_REASON\":\"signal\",\"AGENTBOX_SIGNAL\":\"11\""),

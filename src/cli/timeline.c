@@ -344,6 +344,31 @@ static char *destination_of(const json_t *record)
         return with_proto(egress_record_destination(record), facts_string(record, "AGENTBOX_PROTO"));
 }
 
+/* What was touched. */
+static char *tripwire_of(const json_t *record)
+{
+        const char *decoy = facts_string(record, "AGENTBOX_DECOY"), *reason = facts_string(record, "AGENTBOX_REASON");
+
+        if (decoy)
+                return clean(decoy);
+        return reason && streq(reason, "metadata") ? strdup("a metadata service") : message_of(record);
+}
+
+static char *touched(const json_t *record)
+{
+        const char *action = facts_string(record, "AGENTBOX_ACTION"), *decoy = facts_string(record, "AGENTBOX_DECOY");
+        bool acts = action && !streq(action, "log");
+        uint64_t n = egress_record_count(record);
+        _cleanup_buf_ Buf b = {};
+
+        buf_printf(&b, "%s", decoy ? "decoy opened" : "tried");
+        if (n > 1)
+                buf_printf(&b, " ×%llu", (unsigned long long) n);
+        if (acts)
+                buf_printf(&b, ", %s", streq(action, "kill") ? "killed" : "frozen");
+        return buf_take_string(&b);
+}
+
 static char *allowed(const json_t *record)
 {
         return strdup("allowed");
@@ -365,6 +390,7 @@ static const struct {
         { "egress-allowed", comm_of, destination_of, allowed },
         { "egress-closed", comm_of, destination_of, traffic_of },
         { "syscall-denied", comm_of, system_call_of, calls_denied },
+        { "tripwire", comm_of, tripwire_of, touched },
         { "copy-in", NULL, copied_of, NULL },
         { "copy-out", NULL, copied_of, NULL },
         { "copy-refused", NULL, refusal_of, NULL },

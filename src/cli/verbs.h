@@ -10,6 +10,7 @@ int verb_show(int argc, char **argv);
 int verb_wait(int argc, char **argv);
 int verb_attach(int argc, char **argv);
 int verb_kill(int argc, char **argv);
+int verb_thaw(int argc, char **argv);
 int verb_log(int argc, char **argv);
 int verb_why(int argc, char **argv);
 int verb_policy(int argc, char **argv);

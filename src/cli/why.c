@@ -189,22 +189,28 @@ static bool is_denial(const json_t *record)
         return event && audit_event_denies(event) && !startswith(event, "run-");
 }
 
-/* Groups equal denials, in the order of their first appearance. What goes beyond the bound is in "agentbox
- * log". */
-static int take_denial(Why *w, json_t *record)
+/* What was touched, whoever did. */
+static char *tripwire_key(const json_t *record)
 {
-        _cleanup_free_ char *key = denial_key(record);
+        return strdup(facts_string(record, "AGENTBOX_DECOY") ?: facts_string(record, "AGENTBOX_REASON") ?: "?");
+}
+
+/* Groups equal records, in the order of their first appearance. What goes beyond the bound is in "agentbox
+ * log". */
+static int take(json_t **groups, char *taken_key, json_t *record)
+{
+        _cleanup_free_ char *key = taken_key;
         uint64_t total, n = egress_record_count(record);
         json_t *group;
 
-        if (!key || (!w->denials && !(w->denials = json_object())))
+        if (!key || (!*groups && !(*groups = json_object())))
                 return -ENOMEM;
-        group = json_object_get(w->denials, key);
+        group = json_object_get(*groups, key);
         if (!group) {
-                if (json_object_size(w->denials) >= DENIALS_MAX)
+                if (json_object_size(*groups) >= DENIALS_MAX)
                         return 0;
                 group = json_pack("{s:O,s:i}", "record", record, "count", 0);
-                if (json_object_set_new(w->denials, key, group) < 0)
+                if (json_object_set_new(*groups, key, group) < 0)
                         return -ENOMEM;
         }
         if (__builtin_add_overflow(
@@ -235,10 +241,12 @@ int why_take(Why *w, json_t *record)
                 keep(&w->unverified, record);
         else if (streq(event, "run-refused"))
                 keep(&w->refused, record);
+        if (streq(event, "tripwire"))
+                return take(&w->tripwires, tripwire_key(record), record);
         r = egress_denials_take(&w->egress, record);
         if (r != 0 || !is_denial(record))
                 return r < 0 ? r : 0;
-        return take_denial(w, record);
+        return take(&w->denials, denial_key(record), record);
 }
 
 void why_done(Why *w)
@@ -248,6 +256,7 @@ void why_done(Why *w)
         json_decref(w->unverified);
         json_decref(w->refused);
         json_decref(w->denials);
+        json_decref(w->tripwires);
         egress_denials_done(&w->egress);
         *w = (Why){};
 }
@@ -262,6 +271,36 @@ static void explain_denials(json_t *groups, Buf *out)
         buf_printf(out, "Denied, and what would allow it:\n");
         json_object_foreach(groups, key, group) explain_denial(json_object_get(group, "record"),
                         (uint64_t) json_integer_value(json_object_get(group, "count")), out);
+}
+
+/* First of all: whatever ended it, this was no accident of a limit. */
+static void explain_tripwires(json_t *groups, Buf *out)
+{
+        const char *key;
+        json_t *group;
+
+        if (json_object_size(groups) == 0)
+                return;
+        buf_printf(out, "It touched tripwires, which code that does only its work has no reason to:\n");
+        json_object_foreach(groups, key, group)
+        {
+                const json_t *record = json_object_get(group, "record");
+                uint64_t n = (uint64_t) json_integer_value(json_object_get(group, "count"));
+                const char *comm = facts_string(record, "AGENTBOX_COMM"), *decoy = facts_string(record, "AGENTBOX_DECOY"),
+                           *reason = facts_string(record, "AGENTBOX_REASON");
+
+                if (decoy)
+                        say(out, "  opened the decoy ", decoy, "");
+                else if (reason && streq(reason, "metadata"))
+                        buf_printf(out, "  tried a cloud's metadata service");
+                else
+                        say(out, "  ", facts_string(record, "MESSAGE") ?: "?", "");
+                if (comm)
+                        say(out, ", as ", comm, "");
+                buf_printf(out, n > 1 ? " (%llu times)\n" : "\n", (unsigned long long) n);
+        }
+        buf_printf(out, "  Look at what it was given to execute. No policy line opens a metadata service; a\n"
+                        "  program that opens such files in good faith belongs under [Audit] Decoys=no.\n");
 }
 
 /* Before the program's first instruction; true where that was the end of it. */
@@ -307,6 +346,7 @@ int why_explain(Why *w, const AdviceContext *c, Buf *out)
                 return r < 0 ? r : -ENOMEM;
         buf_printf(out, "Run %s", run);
         say(out, " under policy ", facts_string(w->first, "AGENTBOX_POLICY") ?: "?", "\n");
+        explain_tripwires(w->tripwires, out);
         if (!explain_not_started(w, out)) {
                 if (w->ended)
                         explain_end(w->ended, c->policy, n_denied, out);

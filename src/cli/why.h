@@ -12,6 +12,7 @@
 typedef struct Why {
         json_t *first, *ended, *unverified, *refused; /* records; NULL: there was none */
         json_t *denials; /* other than the network's: key → { "record": …, "count": n } */
+        json_t *tripwires; /* as denials, by what was touched */
         EgressDenials egress;
 } Why;
 

@@ -28,6 +28,11 @@ static const char *const arguments_names[] = {
         [ARGUMENTS_FIRST] = "first",
         [ARGUMENTS_ALL] = "all",
 };
+const char *const policy_on_tripwire_names[_ON_TRIPWIRE_MAX] = {
+        [ON_TRIPWIRE_LOG] = "log",
+        [ON_TRIPWIRE_FREEZE] = "freeze",
+        [ON_TRIPWIRE_KILL] = "kill",
+};
 
 const char *const policy_order_texts[_POLICY_ORDER_MAX] = {
         [POLICY_ORDER_FIXED] = "A caller cannot change it.",
@@ -333,6 +338,25 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                        "writes the record: PID 1's filter, a second wall, has to let them through to it. "
                        "\"no\" keeps both walls, and no record.",
         },
+        [AUDIT_DECOYS] = {
+                .section = "Audit", .name = "Decoys", .type = POLICY_TYPE_BOOL,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_SERVICE | POLICY_BY_BROKER,
+                .fallback = "no", .max = 1,
+                .doc = "Whether worthless look-alike credentials stand where thieves look first: .aws/credentials, "
+                       ".config/gcloud/application_default_credentials.json, .env, .kube/config and "
+                       ".ssh/id_ed25519 of the home directory, and Kubernetes' service-account token beneath "
+                       "/var/run/secrets. Who opens one is recorded (tripwire). The home directory is then "
+                       "/home/agent, of TmpSize=, and no longer the workspace: so no decoy is among the files "
+                       "that the workload works on, or that are copied out.",
+        },
+        [AUDIT_ON_TRIPWIRE] = {
+                .section = "Audit", .name = "OnTripwire", .type = POLICY_TYPE_ENUM,
+                .order = POLICY_ORDER_HIGHER, .by = POLICY_BY_BROKER,
+                .fallback = "log", .names = policy_on_tripwire_names, .n_names = _ON_TRIPWIRE_MAX,
+                .doc = "What happens when a decoy is opened, or the metadata service of a cloud is tried under "
+                       "Egress=filtered: a record alone; besides it the run is frozen, to be looked at and "
+                       "thawed or killed; or it is killed, and what it opened is not opened.",
+        },
 
         [ACCESS_USERS] = {
                 .section = "Access", .name = "Users", .type = POLICY_TYPE_LIST,
@@ -361,7 +385,7 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
 /* clang-format on */
 
 static_assert(ELEMENTSOF(policy_keys) == _POLICY_KEY_MAX, "a row for each key");
-static_assert(_POLICY_KEY_MAX == 40,
+static_assert(_POLICY_KEY_MAX == 42,
                 "a key was added or dropped: look at its row, the shipped policies and the golden files");
 
 static const char *const sections[] = { "Policy", "Files", "Environment", "Network", "Limits", "Syscalls",

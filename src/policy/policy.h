@@ -56,6 +56,8 @@ typedef enum PolicyKey {
         AUDIT_ARGUMENTS,
         AUDIT_ALLOWED_EGRESS,
         AUDIT_DENIED_SYSCALLS,
+        AUDIT_DECOYS,
+        AUDIT_ON_TRIPWIRE,
 
         ACCESS_USERS,
         ACCESS_GROUPS,
@@ -105,6 +107,8 @@ enum { STORE_DISK, STORE_MEMORY };
 enum { ON_DENIED_ERRNO, ON_DENIED_KILL };
 /* A caller may make the audit record more, never less. */
 enum { ARGUMENTS_NONE, ARGUMENTS_FIRST, ARGUMENTS_ALL };
+enum { ON_TRIPWIRE_LOG, ON_TRIPWIRE_FREEZE, ON_TRIPWIRE_KILL, _ON_TRIPWIRE_MAX };
+extern const char *const policy_on_tripwire_names[_ON_TRIPWIRE_MAX];
 /* SYSCALLS_PROFILE: enum FilterProfile of filter-compile.h */
 
 Policy *policy_free(Policy *p);

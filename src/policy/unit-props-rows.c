@@ -190,6 +190,11 @@ static int tmpfs_add(UnitProp *q, const char *path, unsigned mode, uint64_t size
         return r < 0 ? r : list_add(&q->l, options, reterr);
 }
 
+const char *unit_home(const Policy *p)
+{
+        return policy_u64(p, AUDIT_DECOYS) ? UNIT_HOME : policy_string(p, FILES_WORKSPACE);
+}
+
 static int fill_tmpfs(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
 {
         bool exec = policy_u64(p, SYSCALLS_PROFILE) != FILTER_PROFILE_STRICT;
@@ -210,14 +215,15 @@ static int fill_tmpfs(const Policy *p, const UnitContext *c, UnitProp *q, Error 
         static const char *const covered[] = { "/run",
                 "mode=0755,size=64k,nr_inodes=16,nosuid,nodev,noexec,ro", "/dev/pts",
                 "mode=0755,size=4k,nr_inodes=2,nosuid,nodev,noexec,ro" };
-        int r;
+        int r = 0;
 
         /* One on disk the broker mounts itself; until it has, nothing can be written there. */
-        for (size_t i = policy_u64(p, FILES_WORKSPACE_STORE) == STORE_DISK; i < ELEMENTSOF(writable); i++) {
+        for (size_t i = policy_u64(p, FILES_WORKSPACE_STORE) == STORE_DISK; r >= 0 && i < ELEMENTSOF(writable); i++)
                 r = tmpfs_add(q, writable[i].path, writable[i].mode, writable[i].size, inodes, exec, reterr);
-                if (r < 0)
-                        return r;
-        }
+        if (r >= 0 && policy_u64(p, AUDIT_DECOYS))
+                r = tmpfs_add(q, UNIT_HOME, 0700, tmp, inodes, exec, reterr);
+        if (r < 0)
+                return r;
         return list_of(covered, ELEMENTSOF(covered), q, reterr);
 }
 
@@ -266,6 +272,14 @@ static int fill_core(const Policy *p, const UnitContext *c, UnitProp *q, Error *
 {
         q->u = MAX2(policy_u64(p, LIMITS_CORE_SIZE), LIMIT_NO_CORE);
         return 1;
+}
+
+/* Beneath what "yes" makes inaccessible systemd mounts nothing, and says nothing. In the run's root there is nothing of
+ * the host's homes either way. */
+static int fill_protect_home(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->s = strdup(policy_u64(p, AUDIT_DECOYS) ? "read-only" : "yes");
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
 }
 
 static int fill_proc_subset(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
@@ -466,13 +480,13 @@ const UnitPropRow unit_prop_rows[] = {
             .fill = fill_binds),
         ROW("TemporaryFileSystem", PAIRS, SERVICE, "workspace",
             .keys = K(FILES_WORKSPACE) | K(FILES_WORKSPACE_STORE) | K(FILES_WORKSPACE_SIZE) | K(FILES_WORKSPACE_INODES) |
-                    K(FILES_TMP_SIZE) | K(FILES_SHM_SIZE) | K(SYSCALLS_PROFILE),
+                    K(FILES_TMP_SIZE) | K(FILES_SHM_SIZE) | K(SYSCALLS_PROFILE) | K(AUDIT_DECOYS),
             .fill = fill_tmpfs),
         ROW("LoadCredential", PAIRS, SERVICE, "credentials", .keys = K(FILES_CREDENTIAL), .fill = fill_credentials),
         ROW("InaccessiblePaths", STRV, SERVICE, "sys", .keys = K(SYSCALLS_PROFILE), .fill = fill_inaccessible),
         SANDBOX("MountAPIVFS", "proc"),
         ROW("ProtectSystem", STRING, SERVICE, "read-only", .s = "strict"),
-        ROW("ProtectHome", STRING, SERVICE, "mounts", .s = "yes"),
+        ROW("ProtectHome", STRING, SERVICE, "mounts", .keys = K(AUDIT_DECOYS), .fill = fill_protect_home),
         ROW("ProtectProc", STRING, SERVICE, "proc", .s = "invisible"),
         ROW("ProcSubset", STRING, SERVICE, "proc", .keys = K(SYSCALLS_PROFILE), .fill = fill_proc_subset),
         SANDBOX("ProtectClock", "seccomp"),

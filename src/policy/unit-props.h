@@ -120,6 +120,11 @@ int unit_props_text_for_key(const UnitProps *p, PolicyKey key, char ***ret);
 #define UNIT_TMP_LINK "/var/zz-tmp"
 #define UNIT_VAR_TMP_LINK "/var/zz-var-tmp"
 
+/* The home directory of a run that has decoys (Decoys=): a file system of its own, so that none of them is in the
+ * workspace. Else the workspace is its home. */
+#define UNIT_HOME "/home/agent"
+const char *unit_home(const Policy *p);
+
 /* Where the shim is in a root of another tree: not beneath /usr, which is that tree's. An empty file to mount it on
  * is made by whoever makes the root. */
 #define UNIT_SHIM_PATH "/.agentbox-exec"

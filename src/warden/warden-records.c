@@ -145,6 +145,8 @@ void records_denied(Records *r, const Attempt *a, EgressReason reason, uint64_t 
         if (n == 0)
                 return;
         count(&r->tally->denied, n);
+        if (reason == EGRESS_METADATA)
+                count(&r->tally->metadata, n);
         tally_top(r->tally, a);
         if (r->journal.blocked_since == 0 && bucket_take(&r->bucket, BURST, RATE, now) && write_denied(r, a, reason, n, now) >= 0)
                 return;

@@ -33,7 +33,7 @@
 #define AGENTBOX_PASS_RESULT "as"
 /* ListRuns() → for each visible run its facts; GetRun(run id or unique name) → facts. Keys: see ResultKey in
  * wire/record.h plus "run" s, "name" s, "policy" s, "policy_digest" s, "unit" s, "invocation_id" s, "state"
- * s (starting|running|ended), "caller_uid" u, "command" s (as far as Arguments= lets it be recorded),
+ * s (starting|running|frozen|ended), "caller_uid" u, "command" s (as far as Arguments= lets it be recorded),
  * "started" t (µs since the epoch), "uid" u, "main_pid" u, "memory" t, "tasks" t, "cpu_usec" t, "verified"
  * as, "detached" b. */
 #define AGENTBOX_LIST_RESULT "aa{sv}"
@@ -43,6 +43,7 @@
 /* KillRun(run, signal, reason): reason "" or "output-limit" (only the client that started it). signal 0: end
  * the whole run. */
 #define AGENTBOX_KILL_SIGNATURE "sis"
+/* ThawRun(run): lets a run go on that OnTripwire=freeze stopped. Needs manage-all. */
 /* ReportExit(run, code (CLD_EXITED, CLD_KILLED, CLD_DUMPED), status or signal): of a scope, from the client
  * that started it. */
 #define AGENTBOX_REPORT_EXIT_SIGNATURE "sii"

@@ -159,6 +159,7 @@ int wardenready_decode(const void *p, size_t n, WardenReady *ret); /* -EBADMSG *
 #define EGRESS_TALLY_TEXT 272u
 typedef struct EgressTally {
         _Atomic uint64_t allowed, denied;
+        _Atomic uint64_t metadata; /* of those denied, attempts on a metadata service */
         _Atomic uint64_t denied_on_record; /* sum of AGENTBOX_COUNT of the egress-denied records that were written */
         _Atomic uint64_t bytes_sent, bytes_received; /* relayed, seen from the sandbox */
         _Atomic uint32_t n_top; /* the first different destinations that were denied, "NAME:PORT" or "ADDRESS:PORT" */

@@ -30,6 +30,8 @@
 #define AGENTBOX_MESSAGE_COPY_OUT "c4d0359323e09336b91f2f5df3ed218f"
 /* copy-refused: files were not copied, in or out, or not written where they arrived */
 #define AGENTBOX_MESSAGE_COPY_REFUSED "93911f763bcb6555903bb09dd9629abe"
+/* tripwire: a decoy was opened, or a metadata service tried */
+#define AGENTBOX_MESSAGE_TRIPWIRE "18403093bdba4436a5ddfbb6d4a62645"
 /* journal-check: "agentbox doctor" looked whether records arrive */
 #define AGENTBOX_MESSAGE_JOURNAL_CHECK "8677fc478f004b91bde00c2ec0d7cdf8"
 /* boots-settled: runs that the machine has taken down with it have their end on record */

@@ -36,6 +36,7 @@ const RecordField run_result_fields[] = {
         FIELD(RECORD_U64, egress_denied),
         FIELD(RECORD_LIST, egress_denied_to),
         FIELD(RECORD_U64, syscalls_denied),
+        FIELD(RECORD_U64, tripwires),
         FIELD(RECORD_U64, started),
         FIELD(RECORD_U64, ended),
         FIELD(RECORD_LIST, verified),

@@ -36,6 +36,7 @@ typedef struct RunResult {
         char **egress_denied_to;              /* the first few of their destinations, "NAME:PORT", "[ADDRESS]:PORT", to be
                                                  shown: escaped */
         uint64_t syscalls_denied;
+        uint64_t tripwires; /* decoys opened, and attempts on metadata services */
         uint64_t started, ended; /* µs since the epoch; UINT64_MAX: never started */
         char **verified;
         char *message;      /* one line for a person, e.g. "memory limit 256M reached (peak 256M)"; or NULL */
