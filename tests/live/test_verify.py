@@ -240,8 +240,9 @@ def test_exposure_of_the_broker():
     agentbox("ps")
     text = sh(["systemd-analyze", "security", "--no-pager", "agentboxd.service"])
     exposure = float(text.split("Overall exposure level for")[1].split(":")[1].split()[0])
-    # Of what its reasons are, it knows nothing: loopback alone instead of IPAddressDeny=, uids that a child becomes. See the unit.
-    assert exposure <= 4.0, exposure
+    # Of what its reasons are, it knows nothing: loopback alone instead of IPAddressDeny=, uids that a child becomes, loop devices
+    # and a run's mount namespace for a workspace on disk. See the unit.
+    assert exposure <= 4.1, exposure
 
 
 @only("nspawn")
