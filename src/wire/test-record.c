@@ -22,7 +22,7 @@ static void test_fields(void **state)
 {
         static const char *const names[] = { "run", "policy", "reason", "exit_code", "signal", "wall_usec",
                 "cpu_usec", "memory_peak", "tasks_peak", "egress_bytes", "ingress_bytes", "egress_allowed",
-                "egress_denied", "egress_denied_to", "syscalls_denied", "started", "ended", "verified", "message" };
+                "egress_denied", "egress_denied_to", "syscalls_denied", "tripwires", "started", "ended", "verified", "message" };
 
         assert_int_equal(n_run_result_fields, ELEMENTSOF(names));
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
