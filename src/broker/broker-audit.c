@@ -265,8 +265,11 @@ int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool b
 
         if (r >= 0)
                 r = add_match(a->journal, "AGENTBOX_RUN_ID=%s", run);
-        if (r >= 0 && by_us)
-                r = add_match(a->journal, "_PID=%i", (int) getpid());
+        /* Of a broker that died over its first record, journald may not have learnt the unit any more: nobody would believe
+         * that one, so it does not count. */
+        if (r >= 0)
+                r = by_us ? add_match(a->journal, "_PID=%i", (int) getpid())
+                          : add_match(a->journal, "_SYSTEMD_UNIT=" BROKER_UNIT);
         return r < 0 ? r : finish_search(a);
 }
 

@@ -64,7 +64,7 @@ char *audit_command(char *const *argv, uint64_t arguments);
 typedef struct AuditReader AuditReader;
 int audit_reader_open(AuditReader **ret, Error **reterr);
 AuditReader *audit_reader_close(AuditReader *a);
-/* 1: a record of this event and run, written by a process of root, is in the journal. 0: not (yet). by_us:
+/* 1: a record of this event and run, written by a broker, is in the journal. 0: not (yet). by_us:
  * written by this process. */
 int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool by_us);
 /* The same for a record of no run, written since this machine was booted. */
