@@ -47,7 +47,7 @@ def must_be_lost(one):
     end = [r for r in records(one) if r["AGENTBOX_EVENT"] in ENDS]
     assert len(end) == 1 and end[0]["AGENTBOX_EVENT"] == "run-ended" and end[0]["AGENTBOX_REASON"] == "lost", (one, end)
     assert "machine" in end[0]["MESSAGE"] and end[0]["AGENTBOX_POLICY"] == "default" and end[0]["AGENTBOX_COMMAND"], end
-    expect(agentbox("log", one), out="machine")
+    expect(agentbox("log", one), out="run-ended +lost")
 
 
 def check():
