@@ -9,8 +9,8 @@
 /* How many refused requests of one user get a record of their own: whoever may run nothing could fill the journal with them. Beyond
  * that they are counted, and the count is written. Pure. */
 
-#define REFUSALS_BURST 64u
-#define REFUSAL_USEC 250000u /* until one more has a record */
+#define REFUSALS_BURST 256u
+#define REFUSAL_USEC 50000u /* until one more has a record */
 #define REFUSAL_UIDS 64u     /* of more users at once, the others' are not limited */
 
 typedef struct RefusalBudget {

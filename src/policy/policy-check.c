@@ -33,14 +33,13 @@ static bool is_default(const Policy *p, PolicyKey key)
 /* "yes" by default means: where it can be. Whoever writes it wants it. */
 static const char *records_without_force(const Policy *p)
 {
-        char *const *deny = policy_list(p, SYSCALLS_DENY);
-        bool wanted = policy_u64(p, AUDIT_DENIED_SYSCALLS) != 0;
+        bool wanted = policy_u64(p, AUDIT_DENIED_SYSCALLS) != 0 && p->values[AUDIT_DENIED_SYSCALLS].source.file;
 
-        if (wanted && p->values[AUDIT_DENIED_SYSCALLS].source.file && !policy_records_denied_calls(p))
-                return "its record is kept by the run's warden, which Egress=filtered alone has";
-        if (policy_records_denied_calls(p) && (strv_contains(deny, "sendmsg") || strv_contains(deny, "@network")))
-                return "what keeps the record is handed out of the run by sendmsg(), which Deny= refuses";
-        return NULL;
+        if (!wanted || policy_can_record_denied_calls(p))
+                return NULL;
+        return policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED
+                               ? "what keeps the record is handed out of the run by sendmsg(), which Deny= refuses"
+                               : "its record is kept by the run's warden, which Egress=filtered alone has";
 }
 
 /* NULL where the key, as it is set, has force in a service of this version; else why not. */

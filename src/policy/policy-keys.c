@@ -333,8 +333,8 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .fallback = "yes", .max = 1,
                 .doc = "Whether refused system calls that point to an attack (namespaces, mounts, ptrace, bpf, "
                        "keys, io_uring, modules, foreign socket families and their like) are recorded, with "
-                       "their arguments, process and number. Takes Egress=filtered; with any other the default "
-                       "means no. These calls are then refused by agentbox's own filter alone, whose listener "
+                       "their arguments, process and number. Takes Egress=filtered, and sendmsg(), by which the "
+                       "listener is handed out; with any other, or where Deny= refuses that, the default means no. These calls are then refused by agentbox's own filter alone, whose listener "
                        "writes the record: PID 1's filter, a second wall, has to let them through to it. "
                        "\"no\" keeps both walls, and no record.",
         },

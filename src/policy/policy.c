@@ -53,9 +53,17 @@ bool policy_is_set(const Policy *p, PolicyKey key)
         return p->values[key].set;
 }
 
+bool policy_can_record_denied_calls(const Policy *p)
+{
+        char *const *deny = policy_list(p, SYSCALLS_DENY);
+
+        return policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED && !strv_contains(deny, "sendmsg") &&
+               !strv_contains(deny, "@network");
+}
+
 bool policy_records_denied_calls(const Policy *p)
 {
-        return policy_u64(p, AUDIT_DENIED_SYSCALLS) != 0 && policy_u64(p, NETWORK_EGRESS) == EGRESS_FILTERED;
+        return policy_u64(p, AUDIT_DENIED_SYSCALLS) != 0 && policy_can_record_denied_calls(p);
 }
 
 static bool names_variable(char *const *l, const char *name, size_t n)

@@ -121,8 +121,10 @@ uint64_t policy_u64(const Policy *p, PolicyKey key);
 const char *policy_string(const Policy *p, PolicyKey key);
 char *const *policy_list(const Policy *p, PolicyKey key);
 bool policy_is_set(const Policy *p, PolicyKey key);
-/* Whether refused system calls are put on record: DeniedSyscalls=yes, and there is a warden, which keeps it. */
+/* Whether refused system calls are put on record: DeniedSyscalls=yes, and it can be: there is a warden, which keeps it, and
+ * sendmsg(), by which the shim hands it out. */
 bool policy_records_denied_calls(const Policy *p);
+bool policy_can_record_denied_calls(const Policy *p);
 
 /* Loads the named policy from dirs (first directory that has NAME.policy wins), with its Extends= chain and
  * the drop-ins NAME.policy.d/<any>.conf of all dirs (systemd's rule: same file name in an earlier dir masks

@@ -308,7 +308,7 @@ static void test_enforceable(void **state)
         static const char *const rows[][2] = {
                 { "[Files]\nRoot=/\n", "Files.Root=/" },
                 { "[Network]\nEgress=none\n[Audit]\nDeniedSyscalls=yes\n", "Audit.DeniedSyscalls=yes" },
-                { "[Syscalls]\nDeny=sendmsg\n", "Audit.DeniedSyscalls=yes" },
+                { "[Syscalls]\nDeny=sendmsg\n[Audit]\nDeniedSyscalls=yes\n", "Audit.DeniedSyscalls=yes" },
         };
         _cleanup_policy_ Policy *none = parsed("[Network]\nEgress=none\nAllow=tls example.org\nEgressBytes=1\n"
                                                "Connections=1\n");
@@ -317,7 +317,7 @@ static void test_enforceable(void **state)
         _cleanup_policy_ Policy *tree = parsed("[Files]\nRoot=/srv/tree\n");
         _cleanup_policy_ Policy *same = parsed("[Files]\nCopyOutSize=1M\nCopyOutFiles=1\n[Audit]\nDeniedSyscalls=yes\n");
 
-        _cleanup_policy_ Policy *unrecorded = parsed("[Syscalls]\nDeny=sendmsg\n[Audit]\nDeniedSyscalls=no\n");
+        _cleanup_policy_ Policy *unrecorded = parsed("[Syscalls]\nDeny=@network\n");
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
                 _cleanup_policy_ Policy *p = parsed(rows[i][0]);

@@ -433,7 +433,7 @@ def test_reader_is_confined():
     root = os.stat(reader / "root")
     assert root.st_uid == uid and sorted(os.listdir(reader / "root")) == ["o"], os.listdir(reader / "root")
     fds = {f: os.readlink(reader / "fd" / f) for f in os.listdir(reader / "fd")}
-    assert len(fds) == 5 and {"0", "1", "2", "3"} < set(fds), fds  # and the file
+    assert len(fds) == 6 and {"0", "1", "2", "3", "4"} < set(fds), fds  # 3 and 4 are the workspace; and the file
     assert [f for f in fds.values() if f.startswith("socket:")] == [], fds
     client.send_signal(signal.SIGCONT)
     assert client.wait(30 * box.SLOWNESS) == 0
