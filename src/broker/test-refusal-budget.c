@@ -38,20 +38,20 @@ static void test_refill(void **state)
 {
         RefusalBudget b = {};
 
-        assert_int_equal(take(&b, 1000, 100, START), REFUSALS_BURST);
+        assert_int_equal(take(&b, 1000, 2 * REFUSALS_BURST, START), REFUSALS_BURST);
         assert_int_equal(take(&b, 1000, 100, START + REFUSAL_USEC - 1), 0);
         assert_int_equal(take(&b, 1000, 100, START + REFUSAL_USEC), 1);
         assert_int_equal(take(&b, 1000, 100, START + 4 * REFUSAL_USEC), 3);
-        assert_int_equal(take(&b, 1000, 100, START + 1000ull * REFUSAL_USEC), REFUSALS_BURST);
+        assert_int_equal(take(&b, 1000, 2 * REFUSALS_BURST, START + 1000ull * REFUSAL_USEC), REFUSALS_BURST);
 }
 
 static void test_users_apart(void **state)
 {
         RefusalBudget b = {};
 
-        assert_int_equal(take(&b, 1000, 100, START), REFUSALS_BURST);
+        assert_int_equal(take(&b, 1000, 2 * REFUSALS_BURST, START), REFUSALS_BURST);
         assert_false(refusal_budget_is_spent(&b, 1001, START));
-        assert_int_equal(take(&b, 1001, 100, START), REFUSALS_BURST);
+        assert_int_equal(take(&b, 1001, 2 * REFUSALS_BURST, START), REFUSALS_BURST);
 }
 
 /* What is counted is not forgotten for another user's sake, nor is anybody limited for want of a row. */

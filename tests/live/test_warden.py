@@ -65,8 +65,11 @@ class Attempts:
         return self.end()
 
     def end(self):
-        """The client's status and what it said."""
+        """The client's status and what it said. Its input stays open: else it would end by itself."""
+        kept, self.client.stdin = self.client.stdin, None
         out, err = self.client.communicate(timeout=60 * box.SLOWNESS)
+        if kept:
+            kept.close()
         return self.client.returncode, out.decode(), err.decode()
 
 
