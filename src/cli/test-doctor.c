@@ -60,7 +60,7 @@ static void test_promises(void **state)
 
 static void test_status(void **state)
 {
-        _cleanup_json_ json_t *lines = json_array(), *promises = some_promises();
+        _cleanup_json_ json_t *lines = json_array();
 
         doctor_add(lines, "host", "a", DOCTOR_OK, "", NULL);
         assert_int_equal(doctor_status(lines), 1); /* nothing was shown to hold */
