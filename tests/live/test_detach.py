@@ -162,7 +162,7 @@ def test_a_slow_journal_loses_nothing():
     wait_for("the journal", lambda: sh(["systemctl", "is-active", name], check=False).strip() == "active")
     sh(["systemctl", "kill", "-s", "STOP", name])
     box.at_end(sh, ["systemctl", "kill", "-s", "CONT", name])
-    time.sleep(4 * box.SLOWNESS)
+    time.sleep(4)  # not as long as an idle broker stays
     sh(["systemctl", "kill", "-s", "CONT", name])
     end(run)
     assert stream(run) == b"".join(b"%d\n" % i for i in range(1, 20001)) + b"end\n"
