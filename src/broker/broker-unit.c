@@ -501,6 +501,17 @@ bool unit_status_is_frozen(const UnitStatus *s)
         return s->freezer_state && startswith(s->freezer_state, "frozen");
 }
 
+int unit_status_set_frozen(UnitStatus *s, bool frozen)
+{
+        char *state = strdup(frozen ? "frozen" : "running");
+
+        if (!state)
+                return -ENOMEM;
+        free(s->freezer_state);
+        s->freezer_state = state;
+        return 0;
+}
+
 static int read_string_into(sd_bus_message *m, void *field)
 {
         char **s = field, *copy;

@@ -32,6 +32,8 @@ typedef struct UnitStatus {
 void unit_status_done(UnitStatus *s);
 bool unit_status_is_over(const UnitStatus *s); /* inactive or failed */
 bool unit_status_is_frozen(const UnitStatus *s);
+/* By what PID 1 answered: 252 does not tell of it otherwise. -ENOMEM. */
+int unit_status_set_frozen(UnitStatus *s, bool frozen);
 
 typedef struct UnitEvents {
         /* The last job of the unit ended: "done", "failed", ... */

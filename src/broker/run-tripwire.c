@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <syslog.h>
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
@@ -26,6 +28,8 @@ void run_tripwires_done(RunTripwires *t)
 {
         decoys_done(&t->decoys);
         t->freeze_slot = sd_bus_slot_unref(t->freeze_slot);
+        t->thaw_slot = sd_bus_slot_unref(t->thaw_slot);
+        t->thaw_call = sd_bus_message_unref(t->thaw_call);
 }
 
 /* ---- what is done about it */
@@ -36,9 +40,9 @@ static int on_frozen(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
         const sd_bus_error *e = sd_bus_message_get_error(m);
 
         r->tripwires.freeze_slot = sd_bus_slot_unref(r->tripwires.freeze_slot);
-        if (!e || r->unit_over)
+        if (r->unit_over || (!e && unit_status_set_frozen(&r->status, true) >= 0))
                 return 0;
-        sd_journal_print(LOG_ERR, "Run %s cannot be frozen (%s) and is killed", r->id, e->message ?: e->name);
+        sd_journal_print(LOG_ERR, "Run %s cannot be frozen (%s) and is killed", r->id, !e ? "out of memory" : e->message ?: e->name);
         run_kill(r, KILL_TRIPWIRE);
         return 0;
 }
@@ -60,18 +64,26 @@ static void act(Run *r)
 /* PID 1's answer is the caller's. */
 static int on_thawed(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
 {
-        _cleanup_message_ sd_bus_message *call = userdata;
+        Run *r = userdata;
+        RunTripwires *t = &r->tripwires;
+        _cleanup_message_ sd_bus_message *call = TAKE_PTR(t->thaw_call);
         const sd_bus_error *e = sd_bus_message_get_error(m);
 
-        return e ? sd_bus_reply_method_error(call, e) : sd_bus_reply_method_return(call, NULL);
+        t->thaw_slot = sd_bus_slot_unref(t->thaw_slot);
+        if (e)
+                return sd_bus_reply_method_error(call, e);
+        if (unit_status_set_frozen(&r->status, false) < 0)
+                return sd_bus_reply_method_errno(call, -ENOMEM, NULL);
+        return sd_bus_reply_method_return(call, NULL);
 }
 
 int run_tripwires_thaw(Run *r, sd_bus_message *call)
 {
-        int k = broker_unit_thaw(r->manager->pid1.bus, r->unit, on_thawed, call, NULL);
+        RunTripwires *t = &r->tripwires;
+        int k = t->thaw_slot ? -EALREADY : broker_unit_thaw(r->manager->pid1.bus, r->unit, on_thawed, r, &t->thaw_slot);
 
         if (k >= 0)
-                sd_bus_message_ref(call);
+                t->thaw_call = sd_bus_message_ref(call);
         return k;
 }
 
@@ -148,13 +160,15 @@ uint64_t run_tripwires_total(const Run *r)
 
 /* ---- an open */
 
-static Run *find_decoy(const Manager *m, const struct stat *st, size_t *ret_row)
+/* Of the run whose process it is: the file system of one that has just ended may have given its number to another's. */
+static Run *find_decoy(const Manager *m, const struct stat *st, pid_t pid, size_t *ret_row)
 {
         for (Run *r = m->runs; r; r = r->next)
                 for (size_t i = 0; i < r->tripwires.decoys.n; i++) {
                         const Decoy *d = r->tripwires.decoys.l + i;
 
-                        if (d->device == st->st_dev && d->inode == st->st_ino) {
+                        if (d->device == st->st_dev && d->inode == st->st_ino &&
+                                        run_cgroup_has(&m->host, r->status.control_group, pid)) {
                                 *ret_row = d->row;
                                 return r;
                         }
@@ -184,9 +198,9 @@ static bool take_event(Manager *m, const TripwireEvent *e)
         char comm[COMM_SIZE];
         struct stat st;
         size_t row;
-        Run *r = fstat(e->fd, &st) < 0 ? NULL : find_decoy(m, &st, &row);
+        Run *r = fstat(e->fd, &st) < 0 ? NULL : find_decoy(m, &st, e->pid, &row);
 
-        if (!r || !run_cgroup_has(&m->host, r->status.control_group, e->pid))
+        if (!r)
                 return true;
         read_comm(m, e, comm);
         if (tripwire_count(&r->tripwires.counts, row, e->pid, comm)) {
@@ -290,6 +304,8 @@ static int open_group(Manager *m, Error **reterr)
 void manager_take_tripwires(Manager *m)
 {
         m->tripwire_fd = fd_store_take(&m->stored, FD_STORE_TRIPWIRES, STORE_NAME);
+        if (m->tripwire_fd >= 0)
+                tripwire_deny_all_read(m->tripwire_fd);
         if (m->tripwire_fd >= 0 && add_sources(m) < 0)
                 manager_close_tripwires(m);
 }
@@ -318,19 +334,25 @@ void manager_release_tripwires(Manager *m)
 /* In the run's mount namespace. */
 static int open_home(const Run *r, int *ret_root_fd)
 {
-        _cleanup_close_ int root_fd = -1;
+        _cleanup_close_ int root_fd = -1, home_fd = -1;
+        struct statfs fs;
         char path[64];
-        int k;
 
         snprintf(path, sizeof(path), "/proc/%i/root", (int) r->peer.pid);
         root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
         if (root_fd < 0)
                 return -errno;
-        k = open_resolved(root_fd, UNIT_HOME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
+        home_fd = open_resolved(root_fd, UNIT_HOME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW,
                         RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-        if (k >= 0)
-                *ret_root_fd = TAKE_FD(root_fd);
-        return k;
+        if (home_fd < 0)
+                return home_fd;
+        /* Nothing of it is verified yet. A drop-in may have made this a directory of the host. */
+        if (fstatfs(home_fd, &fs) < 0)
+                return -errno;
+        if (fs.f_type != TMPFS_MAGIC)
+                return -EMEDIUMTYPE;
+        *ret_root_fd = TAKE_FD(root_fd);
+        return TAKE_FD(home_fd);
 }
 
 int run_tripwires_plant(Run *r, Error **reterr)
@@ -341,6 +363,9 @@ int run_tripwires_plant(Run *r, Error **reterr)
         r->tripwires.action = policy_u64(r->policy, AUDIT_ON_TRIPWIRE);
         if (!policy_u64(r->policy, AUDIT_DECOYS))
                 return 0;
+        /* Of a process whose first thread has ended, only this hierarchy still tells whose it is. */
+        if (!r->manager->host.cgroup_root_unified)
+                return error_set(reterr, -EOPNOTSUPP, "Decoys=yes: who opens one can be told only where there is a cgroup2 hierarchy");
         k = open_group(r->manager, reterr);
         if (k < 0)
                 return k;

@@ -23,7 +23,8 @@ typedef struct RunTripwires {
         uint64_t action; /* ON_TRIPWIRE_… */
         TripwireCounts counts;
         uint64_t metadata_on_record; /* attempts */
-        sd_bus_slot *freeze_slot;
+        sd_bus_slot *freeze_slot, *thaw_slot;
+        sd_bus_message *thaw_call; /* answered when PID 1 has answered */
         bool killed;
 } RunTripwires;
 void run_tripwires_done(RunTripwires *t);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/vfs.h>
 
@@ -173,6 +174,7 @@ static int send_request(Run *r)
         ViewRequest request = { .uid = r->peer.uid, .gid = r->peer.gid, .caller = r->caller.uid };
         _cleanup_close_ int mounts = -1;
         _cleanup_buf_ Buf message = {};
+        struct stat st;
         char path[64];
         int k;
 
@@ -182,8 +184,11 @@ static int send_request(Run *r)
                 return k;
         snprintf(path, sizeof(path), "/proc/%i/ns/mnt", (int) r->peer.pid);
         mounts = open(path, O_RDONLY | O_CLOEXEC);
-        if (mounts < 0)
+        if (mounts < 0 || fstat(mounts, &st) < 0)
                 return -errno;
+        /* The number may be another process's by now; and what is mounted is never mounted in the host's. */
+        if (st.st_ino != r->attest.ns[ATTEST_NS_MNT] || st.st_ino == r->manager->host.ns[ATTEST_NS_MNT])
+                return -ESTALE;
         return view_send(v->socket_fd, &message,
                         (int[_VIEW_REQUEST_FDS]){
                                         [VIEW_REQUEST_TREE] = v->tree_fd,

@@ -4,12 +4,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/fanotify.h>
+#include <sys/resource.h>
 #include <sys/sysmacros.h>
 
 #include "base/io.h"
 #include "broker/tripwire.h"
 
 #define FDINFO_MAX (1024u * 1024)
+#define READ_FDS_MAX 65536u
 
 /* What one event takes up, with the descriptor of its process. */
 typedef struct Record {
@@ -87,4 +89,17 @@ void tripwire_answer(int group_fd, const TripwireEvent *e, bool allow)
 
         if (e->fd >= 0)
                 (void) write_full(group_fd, &answer, sizeof(answer));
+}
+
+void tripwire_deny_all_read(int group_fd)
+{
+        struct rlimit limit;
+        rlim_t n = getrlimit(RLIMIT_NOFILE, &limit) < 0 ? 0 : MIN2(limit.rlim_max, (rlim_t) READ_FDS_MAX);
+
+        for (rlim_t fd = 0; fd < n; fd++) {
+                const struct fanotify_response answer = { .fd = (int) fd, .response = FAN_DENY };
+
+                while (write(group_fd, &answer, sizeof(answer)) >= 0)
+                        ;
+        }
 }

@@ -27,3 +27,6 @@ int tripwire_is_marked(int group_fd, dev_t device, ino_t inode);
 /* How many of at most TRIPWIRE_BATCH were read; 0: none is waiting. Each is to be answered and done. */
 int tripwire_read(int group_fd, TripwireEvent ret[TRIPWIRE_BATCH]);
 void tripwire_answer(int group_fd, const TripwireEvent *e, bool allow);
+/* Of a group that another process held before: what that one has read and not answered would wait for ever, and take answers that
+ * are for others, for the kernel goes by the descriptor's number. Before anything is read here. */
+void tripwire_deny_all_read(int group_fd);

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -14,6 +13,7 @@
 #include "broker/view-source.h"
 
 #define FDINFO_MAX 4096u
+#define MOUNTINFO_MAX (4u << 20)
 
 static int check_descriptor(int fd, Error **reterr)
 {
@@ -30,11 +30,11 @@ static int check_descriptor(int fd, Error **reterr)
         return 0;
 }
 
-/* Elsewhere, who may read what is decided by a server, or by whoever mounted it. */
-static int check_file_system(int fd, const char *mountinfo, Error **reterr)
+/* Of the mount that it lies on, without a call to its file system, which may be a caller's own server (FUSE). -ENOENT: the table
+ * has no such mount. */
+static int type_of_mount(int fd, const char *mountinfo, char **ret)
 {
-        static const char *const types[] = { "ext4", "xfs", "btrfs", "f2fs", "tmpfs" };
-        _cleanup_free_ char *info = NULL, *id = NULL, *type = NULL;
+        _cleanup_free_ char *info = NULL, *id = NULL;
         char path[64];
         int r;
 
@@ -42,16 +42,42 @@ static int check_file_system(int fd, const char *mountinfo, Error **reterr)
         r = read_file(path, FDINFO_MAX, &info, NULL);
         if (r >= 0)
                 r = proc_status_field(info, "mnt_id", &id);
-        if (r < 0)
-                return error_set(reterr, r, "cannot see where it is mounted: %s", strerror(-r));
-        r = mountinfo_type(mountinfo, id, &type);
+        return r < 0 ? r == -ENOENT ? -EIO : r : mountinfo_type(mountinfo, id, ret);
+}
+
+/* Elsewhere, who may read what is decided by a server, or by whoever mounted it. */
+static bool is_known_type(const char *type)
+{
+        static const char *const types[] = { "ext4", "xfs", "btrfs", "f2fs", "tmpfs" };
+
+        for (size_t i = 0; i < ELEMENTSOF(types); i++)
+                if (streq(type, types[i]))
+                        return true;
+        return false;
+}
+
+/* On the way there nothing is read, and what can be mounted by root alone answers. */
+static bool is_known_on_the_way(const char *type)
+{
+        static const char *const types[] = { "overlay", "rootfs", "ramfs", "squashfs", "erofs", "zfs", "bcachefs" };
+
+        for (size_t i = 0; i < ELEMENTSOF(types); i++)
+                if (streq(type, types[i]))
+                        return true;
+        return is_known_type(type);
+}
+
+static int check_file_system(int fd, const char *mountinfo, Error **reterr)
+{
+        _cleanup_free_ char *type = NULL;
+        int r = type_of_mount(fd, mountinfo, &type);
+
         if (r == -ENOENT)
                 return error_set(reterr, -EXDEV, "it does not lie in the mount namespace of the host");
         if (r < 0)
-                return error_set(reterr, r, "cannot read the mount table: %s", strerror(-r));
-        for (size_t i = 0; i < ELEMENTSOF(types); i++)
-                if (streq(type, types[i]))
-                        return 0;
+                return error_set(reterr, r, "cannot see where it is mounted: %s", strerror(-r));
+        if (is_known_type(type))
+                return 0;
         return error_set(reterr, -EOPNOTSUPP,
                         "there are views of ext4, xfs, btrfs, f2fs and tmpfs, and it is on %s", type);
 }
@@ -84,17 +110,45 @@ static int is_beneath(int fd, const struct stat *wanted)
         return -ELOOP;
 }
 
-/* The policy's own path; a link in it would be somebody's word for where it leads. */
+/* The policy's own path; a link in it would be somebody's word for where it leads. Name by name, for the directories on the way may
+ * be a caller's, who may have mounted something there that never answers: what is looked up in is on a known file system. */
+static int open_allowed(const char *allowed)
+{
+        _cleanup_close_ int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+        _cleanup_free_ char *mounts = NULL, *names = strdup(allowed);
+        char *rest = names;
+        int r = names ? read_file("/proc/self/mountinfo", MOUNTINFO_MAX, &mounts, NULL) : -ENOMEM;
+
+        if (r < 0 || at < 0)
+                return r < 0 ? r : -errno;
+        for (const char *name; (name = strsep(&rest, "/"));) {
+                _cleanup_free_ char *type = NULL;
+                int next;
+
+                if (!*name)
+                        continue;
+                next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+                if (next < 0)
+                        return -errno;
+                close(at);
+                at = next;
+                r = type_of_mount(at, mounts, &type);
+                if (r < 0)
+                        return r;
+                if (!is_known_on_the_way(type))
+                        return -EOPNOTSUPP;
+        }
+        return TAKE_FD(at);
+}
+
+/* An entry that leads nowhere allows nothing, and the next one is another's. */
 static int is_allowed(int fd, const char *allowed)
 {
-        _cleanup_close_ int top = open_resolved(AT_FDCWD, allowed, O_PATH | O_DIRECTORY,
-                        RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+        _cleanup_close_ int top = open_allowed(allowed);
         struct stat wanted;
 
-        if (top < 0)
+        if (top < 0 || fstat(top, &wanted) < 0 || !S_ISDIR(wanted.st_mode))
                 return 0;
-        if (fstat(top, &wanted) < 0)
-                return -errno;
         return is_beneath(fd, &wanted);
 }
 

@@ -9,21 +9,22 @@
 static const struct {
         const char *name;
         bool denies;
+        bool is_wardens; /* a warden may write it; the broker may write all */
 } events[] = {
-        { "run-requested", false },
-        { "run-refused", true },
-        { "run-verified", false },
-        { "run-unverified", true },
-        { "run-started", false },
-        { "run-ended", false },
-        { "egress-allowed", false },
-        { "egress-denied", true },
-        { "egress-closed", false },
-        { "syscall-denied", true },
-        { "tripwire", true },
-        { "copy-in", false },
-        { "copy-out", false },
-        { "copy-refused", true },
+        { "run-requested", false, false },
+        { "run-refused", true, false },
+        { "run-verified", false, false },
+        { "run-unverified", true, false },
+        { "run-started", false, false },
+        { "run-ended", false, false },
+        { "egress-allowed", false, true },
+        { "egress-denied", true, true },
+        { "egress-closed", false, true },
+        { "syscall-denied", true, true },
+        { "tripwire", true, false },
+        { "copy-in", false, false },
+        { "copy-out", false, false },
+        { "copy-refused", true, false },
 };
 
 const char *audit_event_name(size_t i)
@@ -39,7 +40,15 @@ bool audit_event_denies(const char *event)
         return false;
 }
 
-bool audit_writer_is_trusted(const char *unit, const char *uid, const char *transport, const char *run)
+static bool is_wardens(const char *event)
+{
+        for (size_t i = 0; event && i < ELEMENTSOF(events); i++)
+                if (streq(events[i].name, event))
+                        return events[i].is_wardens;
+        return false;
+}
+
+bool audit_writer_is_trusted(const char *unit, const char *uid, const char *transport, const char *run, const char *event)
 {
         const char *rest;
         size_t n;
@@ -50,7 +59,7 @@ bool audit_writer_is_trusted(const char *unit, const char *uid, const char *tran
         if (streq(unit, BROKER_UNIT))
                 return streq(uid, "0");
         rest = startswith(unit, WARDEN_PREFIX);
-        if (!rest || !run || !*run)
+        if (!rest || !run || !*run || !is_wardens(event))
                 return false;
         n = strlen(run);
         return strncmp(rest, run, n) == 0 && streq(rest + n, ".service");

@@ -116,7 +116,37 @@ static bool is_trusted(const json_t *record, JournalKind kind)
                 return facts_string(record, "AGENTBOX_STREAM") && json_object_get(record, "MESSAGE") &&
                        audit_output_is_trusted(unit, transport);
         return facts_string(record, "AGENTBOX_EVENT") &&
-               audit_writer_is_trusted(unit, facts_string(record, "_UID"), transport, facts_string(record, "AGENTBOX_RUN_ID"));
+               audit_writer_is_trusted(unit, facts_string(record, "_UID"), transport, facts_string(record, "AGENTBOX_RUN_ID"),
+                               facts_string(record, "AGENTBOX_EVENT"));
+}
+
+#define SHORT_MAX 256u
+
+/* A field of the entry, without looking at the others; "" where it has none, or a long one, which none is that counts. */
+static const char *short_field(sd_journal *j, const char *name, char ret[static SHORT_MAX])
+{
+        size_t prefix = strlen(name) + 1, n;
+        const void *data;
+
+        *ret = 0;
+        if (sd_journal_get_data(j, name, &data, &n) >= 0 && n >= prefix && n - prefix < SHORT_MAX) {
+                memcpy(ret, (const char *) data + prefix, n - prefix);
+                ret[n - prefix] = 0;
+        }
+        return ret;
+}
+
+/* Anybody can write an entry of many megabytes with our fields in it: those are not even read. */
+static bool may_count(sd_journal *j, JournalKind kind)
+{
+        char unit[SHORT_MAX], uid[SHORT_MAX], transport[SHORT_MAX], run[SHORT_MAX], event[SHORT_MAX];
+
+        short_field(j, "_SYSTEMD_UNIT", unit);
+        short_field(j, "_TRANSPORT", transport);
+        if (kind == JOURNAL_OUTPUT)
+                return audit_output_is_trusted(unit, transport);
+        return audit_writer_is_trusted(unit, short_field(j, "_UID", uid), transport, short_field(j, "AGENTBOX_RUN_ID", run),
+                        short_field(j, "AGENTBOX_EVENT", event));
 }
 
 int journal_log_next(sd_journal *j, JournalKind kind, json_t **ret)
@@ -126,6 +156,8 @@ int journal_log_next(sd_journal *j, JournalKind kind, json_t **ret)
         while ((r = sd_journal_next(j)) > 0) {
                 _cleanup_json_ json_t *record = NULL;
 
+                if (!may_count(j, kind))
+                        continue;
                 r = read_record(j, kind, &record);
                 if (r == -EBADMSG) /* a damaged entry: journald skips it too */
                         continue;
@@ -212,7 +244,7 @@ static int collect_candidates(sd_journal *j, const char *run, uid_t caller, char
         SD_JOURNAL_FOREACH_UNIQUE(j, data, n)
         {
                 _cleanup_free_ char *id =
-                                n > prefix ? strndup((const char *) data + prefix, n - prefix) : NULL;
+                                n > prefix && n < SHORT_MAX ? strndup((const char *) data + prefix, n - prefix) : NULL;
 
                 if (!id || !startswith(id, run) || strv_contains(l, id) || !has_record(id, caller))
                         continue;

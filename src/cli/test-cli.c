@@ -280,27 +280,34 @@ static void test_result_file(void **state)
 static void test_trust(void **state)
 {
         static const struct {
-                const char *unit, *uid, *transport, *run;
+                const char *unit, *uid, *transport, *run, *event;
                 bool trusted;
         } rows[] = {
-                { "agentboxd.service", "0", "journal", "abc", true },
-                { "agentboxd.service", "0", "journal", NULL, true },
-                { "agentboxd.service", "0", "stdout", "abc", false },
-                { "agentboxd.service", "1000", "journal", "abc", false },
-                { "agentboxd.service.evil.service", "0", "journal", "abc", false },
-                { "user@1000.service", "1000", "journal", "abc", false },
-                { NULL, "0", "journal", "abc", false },
-                { "agentbox-warden-abc.service", "61234", "journal", "abc", true },
-                { "agentbox-warden-abc.service", "61234", "journal", "abd", false },
-                { "agentbox-warden-abc.service", "61234", "journal", "ab", false },
-                { "agentbox-warden-abc.service", "61234", "journal", "", false },
-                { "agentbox-warden-abc.service", "61234", "syslog", "abc", false },
-                { "agentbox-abc.service", "61234", "journal", "abc", false },
+                { "agentboxd.service", "0", "journal", "abc", "egress-denied", true },
+                { "agentboxd.service", "0", "journal", NULL, "egress-denied", true },
+                { "agentboxd.service", "0", "stdout", "abc", "egress-denied", false },
+                { "agentboxd.service", "1000", "journal", "abc", "egress-denied", false },
+                { "agentboxd.service.evil.service", "0", "journal", "abc", "egress-denied", false },
+                { "user@1000.service", "1000", "journal", "abc", "egress-denied", false },
+                { NULL, "0", "journal", "abc", "egress-denied", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "abc", "egress-denied", true },
+                { "agentbox-warden-abc.service", "61234", "journal", "abd", "egress-denied", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "ab", "egress-denied", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "", "egress-denied", false },
+                { "agentbox-warden-abc.service", "61234", "syslog", "abc", "egress-denied", false },
+                { "agentbox-abc.service", "61234", "journal", "abc", "egress-denied", false },
+                /* Of what it sees, and of nothing that the broker alone knows. */
+                { "agentbox-warden-abc.service", "61234", "journal", "abc", "syscall-denied", true },
+                { "agentbox-warden-abc.service", "61234", "journal", "abc", "run-ended", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "abc", "run-verified", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "abc", "tripwire", false },
+                { "agentbox-warden-abc.service", "61234", "journal", "abc", NULL, false },
+                { "agentboxd.service", "0", "journal", "abc", "run-ended", true },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++)
                 assert_int_equal(audit_writer_is_trusted(
-                                                 rows[i].unit, rows[i].uid, rows[i].transport, rows[i].run),
+                                                 rows[i].unit, rows[i].uid, rows[i].transport, rows[i].run, rows[i].event),
                                 rows[i].trusted);
 }
 

@@ -434,7 +434,7 @@ int filter_recorded_numbers(const FilterSpec *spec, uint32_t **ret, size_t *ret_
                 int nr = arch_number(seccomp_arch_native(), *call);
 
                 /* No arguments make a granted socket() of -1. */
-                if (nr >= 0 && (!call_allowed(spec, *call) || streq(*call, "socket")))
+                if (nr >= 0 && (!call_allowed(spec, *call) || streq(*call, "socket") || streq(*call, "clone")))
                         numbers[n++] = (uint32_t) nr;
         }
         *ret = TAKE_PTR(numbers);

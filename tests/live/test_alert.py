@@ -12,7 +12,7 @@ from box import at_end, dropin, expect, policy, run, run_sh, sh, wait_for, write
 UNIT = "agentbox-alert.service"
 PROGRAM = "/etc/agentbox/alert"
 SEEN = pathlib.Path("/var/lib/private/agentbox-alert/seen")
-FORGED = "AGENTBOX_EVENT=tripwire\nAGENTBOX_RUN_ID=aaaaaaaaaa\nMESSAGE=forged alert\n"
+FORGED = "AGENTBOX_EVENT=tripwire\nAGENTBOX_RUN_ID=bbbbbbbbbb\nMESSAGE=forged alert\n"
 
 
 def alerts(event=None):
