@@ -59,19 +59,17 @@ static void disk_absent(Fixture *f)
         f->input.disk = NULL;
 }
 
-#define B(function, ...) { "workspace", #function, function, __VA_ARGS__ }
-
 /* clang-format off */
 const Break disk_breaks[] = {
-        B(disk_big, disk_settings),
-        B(disk_unlimited, disk_settings),
-        B(disk_inodes, disk_settings),
-        B(disk_memory, disk_settings),
-        B(disk_dev, disk_settings),
-        B(disk_exec, strict_disk_settings),
-        B(disk_read_only, disk_settings),
-        B(disk_other, disk_settings),
-        B(disk_absent, disk_settings),
+        B("workspace", disk_big, disk_settings),
+        B("workspace", disk_unlimited, disk_settings),
+        B("workspace", disk_inodes, disk_settings),
+        B("workspace", disk_memory, disk_settings),
+        B("workspace", disk_dev, disk_settings),
+        B("workspace", disk_exec, strict_disk_settings),
+        B("workspace", disk_read_only, disk_settings),
+        B("workspace", disk_other, disk_settings),
+        B("workspace", disk_absent, disk_settings),
 };
 /* clang-format on */
 const size_t n_disk_breaks = ELEMENTSOF(disk_breaks);

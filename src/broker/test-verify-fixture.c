@@ -33,11 +33,25 @@ static int count_programs(int cgroup_fd, unsigned attach_type)
         return fixture_programs;
 }
 
+const char *const fixture_filtered[] = { "Limits.IOWeight=50", NULL };
+
 void fixture_replace(char **s, const char *with)
 {
         free(*s);
         *s = strdup(with);
         assert_non_null(*s);
+}
+
+void fixture_extra(Fixture *f, const char *line)
+{
+        size_t n = strcspn(line, "=") + 1;
+
+        STRV_FOREACH(i, f->extra)
+                if (strncmp(*i, line, n) == 0) {
+                        fixture_replace((char **) i, line);
+                        return;
+                }
+        assert_int_equal(strv_extend(&f->extra, line), 0);
 }
 
 void fixture_path(const Fixture *f, const char *path, char full[static 512])

@@ -62,14 +62,28 @@ typedef struct Break {
         const char *promise;
         const char *what;
         void (*apply)(Fixture *f);
-        const char *const *settings; /* NULL: filtered */
+        const char *const *settings; /* NULL: fixture_filtered */
         bool v2;
 } Break;
-extern const Break warden_breaks[];
-extern const size_t n_warden_breaks;
-/* test-verify-disk.c: of a workspace on disk. */
-extern const Break disk_breaks[];
-extern const size_t n_disk_breaks;
+/* Rows of tables of these. */
+#define B(promise, function, ...) { promise, #function, function, __VA_ARGS__ }
+/* The functions of most. */
+#define ATTEST(name, statement)         \
+        static void name(Fixture *f)    \
+        {                               \
+                Attest *a = &f->attest; \
+                statement;              \
+        }
+#define DO(name, statement)          \
+        static void name(Fixture *f) \
+        {                            \
+                statement;           \
+        }
+/* Each in the file of its name, test-verify-*.c. */
+extern const Break disk_breaks[], property_breaks[], scope_breaks[], view_breaks[], warden_breaks[];
+extern const size_t n_disk_breaks, n_property_breaks, n_scope_breaks, n_view_breaks, n_warden_breaks;
+void test_view(void **state);
+extern const char *const fixture_filtered[];
 extern const char *const disk_settings[], *const strict_disk_settings[];
 
 /* Builds the messages and runs the verification. The caller owns both lists. */
@@ -83,4 +97,6 @@ void fixture_write(Fixture *f, const char *path, const char *text);
 void fixture_unlink(Fixture *f, const char *path);
 void fixture_path(const Fixture *f, const char *path, char full[static 512]);
 void fixture_replace(char **s, const char *with);
+/* "NAME=VALUE": PID 1 says this of the unit, whatever it said of it before. */
+void fixture_extra(Fixture *f, const char *line);
 extern int fixture_programs; /* how many BPF programs the unit's cgroup has */

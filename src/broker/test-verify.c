@@ -18,7 +18,6 @@
 
 /* Every promise is broken here at least once, one fact at a time, and its row must say so. */
 
-static const char *const filtered[] = { "Limits.IOWeight=50", NULL };
 static const char *const none[] = { "Network.Egress=none", NULL };
 static const char *const addresses[] = { "Network.Egress=addresses", "Network.Allow=10.0.0.0/8", NULL };
 static const char *const open_net[] = { "Network.Egress=open", NULL };
@@ -28,18 +27,6 @@ static const char *const decoys[] = { "Audit.Decoys=yes", NULL };
 static const char *const strict[] = { "Syscalls.Profile=strict", NULL };
 
 /* clang-format off */
-#define ATTEST(name, statement)         \
-        static void name(Fixture *f)    \
-        {                               \
-                Attest *a = &f->attest; \
-                statement;              \
-        }
-#define DO(name, statement)          \
-        static void name(Fixture *f) \
-        {                            \
-                statement;           \
-        }
-
 ATTEST(uid_root, for (int i = 0; i < 4; i++) a->uid[i] = 0)
 ATTEST(uid_static, for (int i = 0; i < 4; i++) a->uid[i] = 65534; f->input.peer.uid = 65534)
 ATTEST(uid_saved, a->uid[2] = 0)
@@ -236,200 +223,9 @@ ATTEST(process_namespace, a->ns[ATTEST_NS_PID]++)
 DO(process_command, fixture_write(f, "proc/4711/cmdline", "/bin/sh"))
 
 /* clang-format on */
-static void property_loose(Fixture *f)
-{
-        fixture_answer(f, "MemoryMax")->u++;
-}
-
-static void property_zero(Fixture *f)
-{
-        fixture_answer(f, "RuntimeMaxUSec")->u = 0;
-}
-
-static void property_missing(Fixture *f)
-{
-        fixture_answer(f, "PrivateIPC")->name = "PrivateOther";
-}
-
-static void property_bool(Fixture *f)
-{
-        fixture_answer(f, "PrivateDevices")->u = 0;
-}
-
-static void property_string(Fixture *f)
-{
-        fixture_replace(&fixture_answer(f, "KillMode")->s, "process");
-}
-
-static void property_syscall(Fixture *f)
-{
-        assert_int_equal(strv_extend(&fixture_answer(f, "SystemCallFilter")->l, "mount"), 0);
-}
-
-static void property_deny_list(Fixture *f)
-{
-        fixture_answer(f, "SystemCallFilter")->u = 0;
-}
-
-static void property_family(Fixture *f)
-{
-        assert_int_equal(strv_extend(&fixture_answer(f, "RestrictAddressFamilies")->l, "AF_PACKET"), 0);
-}
-
-static void property_path(Fixture *f)
-{
-        UnitProp *q = fixture_answer(f, "InaccessiblePaths");
-
-        q->l = strv_free(q->l);
-}
-
-static void property_tmpfs(Fixture *f)
-{
-        fixture_replace(&fixture_answer(f, "TemporaryFileSystem")->l[1], "mode=0777");
-}
-
-static void property_bind(Fixture *f)
-{
-        UnitProp *q = fixture_answer(f, "BindReadOnlyPaths");
-
-        assert_true(strv_extend(&q->l, "/root") == 0 && strv_extend(&q->l, "/srv") == 0);
-}
-
-static void property_exec(Fixture *f)
-{
-        assert_int_equal(strv_extend(&fixture_answer(f, "ExecStart")->l, "more"), 0);
-}
-
-static void property_umask(Fixture *f)
-{
-        fixture_answer(f, "UMask")->u = 0020;
-}
-
-static void property_score(Fixture *f)
-{
-        fixture_answer(f, "OOMScoreAdjust")->u = 499;
-}
-
-static void property_prefix(Fixture *f)
-{
-        assert_int_equal(strv_extend(&fixture_answer(f, "IPAddressAllow")->l, "169.254.0.0/16"), 0);
-}
-
-static void property_no_deny(Fixture *f)
-{
-        UnitProp *q = fixture_answer(f, "IPAddressDeny");
-
-        q->l = strv_free(q->l);
-}
-
-static void extra(Fixture *f, const char *line)
-{
-        size_t n = strcspn(line, "=") + 1;
-
-        STRV_FOREACH(i, f->extra)
-                if (strncmp(*i, line, n) == 0) {
-                        fixture_replace((char **) i, line);
-                        return;
-                }
-        assert_int_equal(strv_extend(&f->extra, line), 0);
-}
-
-/* A run with a view, of which all holds. The directory is no overlay, which the mount table says and stat(2) does not. */
-#define VIEW_TMPFS "60 50 0:41 / /workspace rw,nosuid,nodev - tmpfs tmpfs rw,size=256k\n"
-#define VIEW_DISK "60 50 7:0 / /workspace rw,nosuid,nodev - ext4 /dev/loop0 rw\n"
-#define VIEW_LAYERS "lowerdir=tree,upperdir=changes,workdir=work"
-#define VIEW_OVERLAY(options, layers) "61 60 0:42 / /workspace " options " - overlay view rw," layers ",redirect_dir=nofollow\n"
-#define VIEW_GOOD VIEW_OVERLAY("rw,nosuid,nodev,relatime", VIEW_LAYERS)
-
-static void view_with(Fixture *f, const char *mountinfo)
-{
-        char path[512];
-
-        fixture_write(f, "proc/4711/root/workspace/x", "");
-        fixture_write(f, "proc/4711/mountinfo", mountinfo);
-        fixture_path(f, "proc/4711/root/workspace", path);
-        f->input.has_view = true;
-        f->input.view_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        assert_true(f->input.view_fd >= 0);
-}
-
-static void view_of_another(Fixture *f)
-{
-        view_with(f, VIEW_TMPFS VIEW_GOOD);
-        close(f->input.view_fd);
-        f->input.view_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-/* clang-format off */
-DO(view_none, view_with(f, VIEW_TMPFS))
-DO(view_suid, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nodev", VIEW_LAYERS)))
-DO(view_devices, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nosuid", VIEW_LAYERS)))
-DO(view_executable, view_with(f, VIEW_TMPFS VIEW_GOOD))
-DO(view_two_layers, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nosuid,nodev", "lowerdir=tree:etc,upperdir=changes,workdir=work")))
-DO(view_other_upper, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nosuid,nodev", "lowerdir=tree,upperdir=/srv,workdir=work")))
-DO(view_no_upper, view_with(f, VIEW_TMPFS VIEW_OVERLAY("rw,nosuid,nodev", "lowerdir=tree")))
-DO(view_on_disk, view_with(f, VIEW_DISK VIEW_GOOD))
-DO(view_in_memory, view_with(f, VIEW_TMPFS VIEW_GOOD))
-DO(view_twice, view_with(f, VIEW_TMPFS VIEW_GOOD VIEW_GOOD))
-DO(view_tree_beneath, view_with(f, VIEW_TMPFS "62 60 8:1 /home/a /workspace/tree ro,nosuid,nodev - ext4 ext4 rw\n" VIEW_GOOD))
-DO(view_unread, view_with(f, "x\n"))
-DO(setting_bind, extra(f, "BindPaths=/root"))
-DO(setting_environment, extra(f, "Environment=A=1"))
-DO(setting_restart, extra(f, "Restart=always"))
-DO(setting_failure, extra(f, "FailureAction=reboot"))
-DO(setting_user, extra(f, "User=root"))
-DO(setting_group, extra(f, "Group=shadow"))
-DO(setting_context, extra(f, "SELinuxContext=unconfined"))
-DO(setting_devices, extra(f, "DeviceAllow=/dev/mem"))
-DO(setting_stop, extra(f, "RefuseManualStop=1"))
-DO(setting_nameless, extra(f, "Id="))
-
-static void scope_of_another(Fixture *f)
-{
-        f->context.scope = true;
-        f->context.uid = f->input.peer.uid + 1;
-}
-
-static void scope_of_root(Fixture *f)
-{
-        f->context.scope = true;
-        f->context.uid = f->input.peer.uid = 0;
-        memset(f->attest.uid, 0, sizeof(f->attest.uid));
-}
-
-static void scope_old_landlock(Fixture *f)
-{
-        f->context.scope = true;
-        f->attest.landlock_abi = (int32_t) (f->host.landlock_abi = 2);
-}
-
-static void scope_other_landlock(Fixture *f)
-{
-        f->context.scope = true;
-        f->attest.landlock_abi = 6;
-        f->host.landlock_abi = 0;
-}
-
-static void scope_terminal(Fixture *f)
-{
-        f->context.scope = true;
-        f->attest.probes[PROBE_OPEN_PTMX] = 0;
-}
-
-/* The fixture's process has no /proc/PID/exe, and no TracerPid. */
-static void scope_other_program(Fixture *f)
-{
-        f->context.scope = true;
-}
-
-#define B(promise, function, ...) { promise, #function, function, __VA_ARGS__ }
-
 static const Break breaks[] = {
         B("escalation", escalate_mount, .settings = recording),
         B("uid", uid_root), B("uid", uid_static), B("uid", uid_saved), B("uid", uid_other),
-        B("uid", scope_of_another), B("uid", scope_of_root),
-        B("file-wall", scope_old_landlock), B("file-wall", scope_other_landlock),
-        B("terminals", scope_terminal), B("process", scope_other_program),
         B("groups", gid_saved), B("groups", group_extra),
         B("capabilities", cap_inheritable), B("capabilities", cap_permitted),
         B("capabilities", cap_effective), B("capabilities", cap_bounding), B("capabilities", cap_ambient),
@@ -488,9 +284,6 @@ static const Break breaks[] = {
         B("workspace", workspace_inodes), B("workspace", workspace_disk), B("workspace", workspace_dev),
         B("workspace", workspace_exec, strict), B("workspace", workspace_full),
         B("workspace", workspace_absent),
-        B("view", view_none), B("view", view_suid), B("view", view_devices), B("view", view_executable, strict),
-        B("view", view_two_layers), B("view", view_other_upper), B("view", view_no_upper), B("view", view_on_disk), B("view", view_in_memory, disk_settings),
-        B("view", view_twice), B("view", view_tree_beneath), B("view", view_of_another), B("view", view_unread),
         B("tmp", tmp_big), B("tmp", var_tmp_disk), B("tmp", tmp_read_only),
         B("shared-memory", shm_big), B("shared-memory", shm_read_only),
         B("devices", dev_host), B("devices", dev_absent), B("devices", dev_kmsg), B("devices", dev_ptmx),
@@ -516,18 +309,21 @@ static const Break breaks[] = {
         B("process", process_pid), B("process", process_gone), B("process", process_uid),
         B("process", process_lies), B("process", process_seccomp), B("process", process_namespace),
         B("process", process_command),
-        B("properties", property_loose), B("properties", property_zero), B("properties", property_missing),
-        B("properties", property_bool), B("properties", property_string), B("properties", property_syscall),
-        B("properties", property_deny_list), B("properties", property_family),
-        B("properties", property_path), B("properties", property_tmpfs), B("properties", property_bind),
-        B("properties", property_exec), B("properties", property_umask), B("properties", property_score),
-        B("properties", property_prefix, addresses), B("properties", property_no_deny, addresses),
-        B("settings", setting_bind), B("settings", setting_environment), B("settings", setting_restart),
-        B("settings", setting_failure), B("settings", setting_user), B("settings", setting_group),
-        B("settings", setting_context), B("settings", setting_devices), B("settings", setting_stop),
-        B("settings", setting_nameless),
 };
 /* clang-format on */
+static const size_t n_breaks = ELEMENTSOF(breaks);
+
+static const struct {
+        const Break *breaks;
+        const size_t *n;
+} tables[] = {
+        { breaks, &n_breaks },
+        { disk_breaks, &n_disk_breaks },
+        { property_breaks, &n_property_breaks },
+        { scope_breaks, &n_scope_breaks },
+        { view_breaks, &n_view_breaks },
+        { warden_breaks, &n_warden_breaks },
+};
 
 static bool says(char *const *broken_list, const char *promise)
 {
@@ -560,7 +356,7 @@ static void check_good(const char *const *settings, bool v2)
 
 static void test_good(void **state)
 {
-        static const char *const *const all[] = { filtered, none, addresses, open_net, strict, secret, disk_settings, strict_disk_settings, recording, decoys };
+        static const char *const *const all[] = { fixture_filtered, none, addresses, open_net, strict, secret, disk_settings, strict_disk_settings, recording, decoys };
 
         for (size_t i = 0; i < ELEMENTSOF(all); i++) {
                 check_good(all[i], false);
@@ -586,7 +382,7 @@ static void check_break(const Break *b)
         _cleanup_strv_ char **verified = NULL, **wrong = NULL;
         Fixture f;
 
-        fixture_init(&f, b->settings ? b->settings : filtered, b->v2);
+        fixture_init(&f, b->settings ? b->settings : fixture_filtered, b->v2);
         b->apply(&f);
         if (fixture_verify(&f, &verified, &wrong) != 1)
                 fail_msg("%s went unnoticed", b->what);
@@ -599,22 +395,17 @@ static void check_break(const Break *b)
 
 static void test_each_break(void **state)
 {
-        for (size_t i = 0; i < ELEMENTSOF(breaks); i++)
-                check_break(breaks + i);
-        for (size_t i = 0; i < n_warden_breaks; i++)
-                check_break(warden_breaks + i);
-        for (size_t i = 0; i < n_disk_breaks; i++)
-                check_break(disk_breaks + i);
+        for (size_t t = 0; t < ELEMENTSOF(tables); t++)
+                for (size_t i = 0; i < *tables[t].n; i++)
+                        check_break(tables[t].breaks + i);
 }
 
 static bool is_broken_somewhere(const char *promise)
 {
-        for (size_t i = 0; i < ELEMENTSOF(breaks); i++)
-                if (streq(breaks[i].promise, promise))
-                        return true;
-        for (size_t i = 0; i < n_warden_breaks; i++)
-                if (streq(warden_breaks[i].promise, promise))
-                        return true;
+        for (size_t t = 0; t < ELEMENTSOF(tables); t++)
+                for (size_t i = 0; i < *tables[t].n; i++)
+                        if (streq(tables[t].breaks[i].promise, promise))
+                                return true;
         return false;
 }
 
@@ -649,29 +440,6 @@ static void test_each_property_is_verified(void **state)
                                 warden_prop_rows[i].unverified);
 }
 
-static void check_view(const char *const *settings, const char *store)
-{
-        static const char beside[] = "63 50 8:1 / /workspaces rw,nosuid,nodev - ext4 ext4 rw\n";
-        _cleanup_strv_ char **verified = NULL, **wrong = NULL;
-        _cleanup_free_ char *table = NULL;
-        Fixture f;
-
-        fixture_init(&f, settings, true);
-        assert_true(asprintf(&table, "%s%s%s", store, VIEW_GOOD, beside) > 0);
-        view_with(&f, table);
-        if (fixture_verify(&f, &verified, &wrong) != 0)
-                fail_msg("%s", wrong ? wrong[0] : "error");
-        assert_true(strv_contains(verified, "view"));
-        close(f.input.view_fd);
-        fixture_done(&f);
-}
-
-static void test_view(void **state)
-{
-        check_view(filtered, VIEW_TMPFS);
-        check_view(disk_settings, VIEW_DISK);
-}
-
 static void tighter(Fixture *f)
 {
         fixture_answer(f, "MemoryMax")->u = 1 << 20;
@@ -688,7 +456,7 @@ static void tighter(Fixture *f)
         fixture_write(f, "unified/GROUP/memory.max", "max\n");
         fixture_write(f, "unified/agentbox.slice/memory.max", "1048576\n");
         fixture_write(f, "unified/GROUP/pids.max", "5\n");
-        extra(f, "Nice=19");
+        fixture_extra(f, "Nice=19");
 }
 
 /* What a host tightens is its right; a limit of the slice counts as well. */
@@ -697,7 +465,7 @@ static void test_tighter_passes(void **state)
         _cleanup_strv_ char **verified = NULL, **wrong = NULL;
         Fixture f;
 
-        fixture_init(&f, filtered, true);
+        fixture_init(&f, fixture_filtered, true);
         tighter(&f);
         if (fixture_verify(&f, &verified, &wrong) != 0)
                 fail_msg("%s", wrong ? wrong[0] : "error");
@@ -709,7 +477,7 @@ static void test_no_swap(void **state)
         _cleanup_strv_ char **verified = NULL, **wrong = NULL;
         Fixture f;
 
-        fixture_init(&f, filtered, true);
+        fixture_init(&f, fixture_filtered, true);
         swap_absent(&f);
         f.host.has_swap = false;
         assert_int_equal(fixture_verify(&f, &verified, &wrong), 0);
@@ -735,7 +503,7 @@ static void test_cgroup_namespace(void **state)
                 _cleanup_strv_ char **verified = NULL, **wrong = NULL;
                 Fixture f;
 
-                fixture_init(&f, filtered, true);
+                fixture_init(&f, fixture_filtered, true);
                 become_257(&f);
                 if (i < ELEMENTSOF(breaks_it))
                         breaks_it[i](&f);
@@ -751,7 +519,7 @@ static void test_escaped(void **state)
         _cleanup_strv_ char **verified = NULL, **wrong = NULL;
         Fixture f;
 
-        fixture_init(&f, filtered, true);
+        fixture_init(&f, fixture_filtered, true);
         fixture_replace(&f.attest.fds[1].target, "/x\x1b]52;evil\n");
         mount_add(&f, "300 204 0:43 / /\x1b[2J rw,nosuid - ext4 x rw");
         assert_int_equal(fixture_verify(&f, &verified, &wrong), 1);
@@ -766,7 +534,7 @@ static void test_input_is_checked(void **state)
         _cleanup_strv_ char **verified = NULL, **wrong = NULL;
         Fixture f;
 
-        fixture_init(&f, filtered, true);
+        fixture_init(&f, fixture_filtered, true);
         f.input.control_group = "";
         assert_int_equal(fixture_verify(&f, &verified, &wrong), -EINVAL);
         f.input.control_group = NULL;
