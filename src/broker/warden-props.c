@@ -18,6 +18,7 @@
 #define OPEN_FILES_EXTRA 64u
 #define FILE_SIZE_MAX \
         4096u      /* its tally is the one file that it can write, and must not grow: /run is the host's */
+#define LOG_BURST 1000000u /* in a microsecond; journald multiplies it, in 32 bits */
 #define NO_CORE 1u /* a crash handler that takes dumps from a pipe heeds no other value */
 #define UMASK 0077
 
@@ -157,9 +158,10 @@ const WardenPropRow warden_prop_rows[] = {
         SETTING("TimeoutStopUSec", U64, PID_1_TIMER, .u = TIMEOUT_STOP_USEC),
         SETTING("KillMode", STRING, PID_1_RULE, .s = "mixed"),
         ROW("OOMPolicy", STRING, "warden-limits", .s = "kill"),
-        /* A denial that is not recorded would be one that nobody learns of. */
-        SETTING("LogRateLimitIntervalUSec", U64, "the journal's own rule", .u = 0),
-        SETTING("LogRateLimitBurst", U32, "the journal's own rule", .u = 0),
+        /* A denial that is not recorded would be one that nobody learns of. Nought would not do: PID 1 tells journald nothing
+         * then, and journald's own limit holds. */
+        SETTING("LogRateLimitIntervalUSec", U64, "the journal's own rule", .u = 1),
+        SETTING("LogRateLimitBurst", U32, "the journal's own rule", .u = LOG_BURST),
 
         /* The cgroup. */
         ROW("MemoryMax", U64, "warden-limits", .fill = fill_memory),

@@ -306,6 +306,22 @@ def test_journal_restarted():
     assert denied(a.run) == 20 == int(ended(a.run)["AGENTBOX_EGRESS_DENIED"]), egress(a.run)
 
 
+@within(120)
+def test_no_rate_limit_of_the_journal_applies():
+    """journald's own limit is for units that have none: the broker's and a warden's are never reached."""
+    at_end(sh, "systemctl restart systemd-journald.service")
+    write_file("/run/systemd/journald.conf.d/zz-live.conf", "[Journal]\nRateLimitIntervalSec=1h\nRateLimitBurst=2\n")
+    sh("systemctl restart systemd-journald.service")
+    a = Attempts()
+    a.attempt(150)
+    assert a.finish()[0] == 0
+    assert int(ended(a.run)["AGENTBOX_EGRESS_DENIED"]) == 150
+    wait_for("all records", lambda: denied(a.run) == 150)
+    assert len(egress(a.run)) == 150
+    for _ in range(5):
+        assert box.events(box.run("/bin/true", policy="offline").run)[-1:] == ["run-ended"]
+
+
 @within(240)
 def test_fifty_at_once():
     clients = [start("/usr/bin/python3", "-c", ATTEMPTS.replace("sys.stdin", "['3']"), options=["--timeout", "200s"]) for _ in range(50)]
