@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <linux/bpf.h>
-#include <linux/landlock.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "base/io.h"
+#include "base/landlock.h"
 #include "broker/tripwire.h"
 #include "broker/verify.h"
 
@@ -98,8 +98,7 @@ int host_facts_read(HostFacts *ret, Error **reterr)
 {
         _cleanup_(host_facts_done) HostFacts h = { .bpf_count = bpf_count, .statfs = fstatfs, .is_marked = tripwire_is_marked };
         _cleanup_free_ char *mountinfo = NULL;
-        long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
-        int r = read_namespaces(&h, reterr);
+        int abi = landlock_abi(), r = read_namespaces(&h, reterr);
 
         if (r < 0)
                 return r;

@@ -3,17 +3,13 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "base/landlock.h"
 #include "broker/run-env.h"
 #include "broker/run.h"
 #include "policy/filter-compile.h"
 
-/* Landlock's rights (linux/landlock.h), spelt out: all that change something, and execution. Reading stays
- * with the mounts. */
-#define LANDLOCK_FS_EXECUTE (UINT64_C(1) << 0)
-#define LANDLOCK_FS_READ_FILE (UINT64_C(1) << 2)
-#define LANDLOCK_FS_READ_DIR (UINT64_C(1) << 3)
-#define LANDLOCK_FS_KNOWN UINT64_C(0xffff)
-#define LANDLOCK_FS_WANTED (LANDLOCK_FS_KNOWN & ~(LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR))
+/* Of Landlock's rights all that change something, and execution. Reading stays with the mounts. */
+#define LANDLOCK_FS_WANTED (UINT64_C(0xffff) & ~(uint64_t) (LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR))
 /* Before this version, a layer forbids renaming and linking from one directory to another, whatever its
  * rules say. */
 #define LANDLOCK_ABI_REFER 2u

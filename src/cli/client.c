@@ -429,6 +429,19 @@ int client_find_run(sd_bus *bus, const char *run, char **ret_id, Error **reterr)
         return 0;
 }
 
+int client_connect_for(const char *run, sd_bus **ret_bus, char **ret_id, Error **reterr)
+{
+        _cleanup_bus_ sd_bus *bus = NULL;
+        int r = client_connect(&bus, reterr);
+
+        if (r >= 0)
+                r = client_find_run(bus, run, ret_id, reterr);
+        if (r < 0)
+                return r;
+        *ret_bus = TAKE_PTR(bus);
+        return 0;
+}
+
 int client_prepare_run(sd_bus *bus, const char *policy, char ***ret, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;

@@ -55,6 +55,8 @@ int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr);
 int client_get_run(sd_bus *bus, const char *run, json_t **ret, Error **reterr);
 /* The id of the run that an id, a name, or an id's beginning that fits one run only, stands for. */
 int client_find_run(sd_bus *bus, const char *run, char **ret_id, Error **reterr);
+/* Both for a verb about one run. The caller owns both results. */
+int client_connect_for(const char *run, sd_bus **ret_bus, char **ret_id, Error **reterr);
 /* The names of the variables that the policy takes from its caller. */
 int client_prepare_run(sd_bus *bus, const char *policy, char ***ret, Error **reterr);
 /* An array of objects: check, status (ok, warning, failed), message, advice. */

@@ -198,9 +198,7 @@ int verb_attach(int argc, char **argv)
         if (r > 0)
                 return 0;
         if (r >= 0)
-                r = client_connect(&bus, &e);
-        if (r >= 0)
-                r = client_find_run(bus, argv[first], &id, &e);
+                r = client_connect_for(argv[first], &bus, &id, &e);
         if (r >= 0)
                 r = attach(bus, id, args.fresh, &status, &e);
         return r < 0 ? message_failure(e, r) : status;

@@ -118,9 +118,7 @@ int verb_show(int argc, char **argv)
         if (r > 0)
                 return 0;
         if (r >= 0)
-                r = client_connect(&bus, &e);
-        if (r >= 0)
-                r = client_find_run(bus, argv[first], &id, &e);
+                r = client_connect_for(argv[first], &bus, &id, &e);
         if (r >= 0)
                 r = client_get_run(bus, id, &facts, &e);
         if (r >= 0) {

@@ -42,9 +42,7 @@ int verb_wait(int argc, char **argv)
         if (r > 0)
                 return 0;
         if (r >= 0)
-                r = client_connect(&bus, &e);
-        if (r >= 0)
-                r = client_find_run(bus, argv[first], &id, &e);
+                r = client_connect_for(argv[first], &bus, &id, &e);
         if (r < 0)
                 return message_failure(e, r);
 

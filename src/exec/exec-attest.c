@@ -12,6 +12,7 @@
 #include <sys/vfs.h>
 
 #include "base/io.h"
+#include "base/landlock.h"
 #include "base/parse.h"
 #include "exec/exec.h"
 
@@ -242,7 +243,7 @@ static int attest_flags(Attest *a)
                 return -errno;
         a->securebits = (uint32_t) bits;
         a->dumpable = (uint32_t) dumpable;
-        a->landlock_abi = exec_landlock_abi();
+        a->landlock_abi = landlock_abi();
         a->pid = getpid();
         return 0;
 }

@@ -5,53 +5,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
+#include "base/landlock.h"
 #include "exec/exec.h"
 
-/* The kernel's interface, spelt out: the headers that this is built with may know less than the kernel it
- * runs on. */
-#define LANDLOCK_VERSION (1u << 0)
-#define LANDLOCK_PATH_BENEATH 1
-enum {
-        FS_EXECUTE = 1u << 0,
-        FS_WRITE_FILE = 1u << 1,
-        FS_READ_FILE = 1u << 2,
-        FS_READ_DIR = 1u << 3,
-        FS_MAKE_CHAR = 1u << 6,
-        FS_MAKE_BLOCK = 1u << 11,
-        FS_TRUNCATE = 1u << 14,
-        FS_IOCTL_DEV = 1u << 15,
-};
-#define FS_READ (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
-#define FS_OF_A_FILE (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
-#define FS_DEVICE (FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
-#define SCOPE_ABSTRACT_UNIX_SOCKET (1u << 0)
-#define SCOPE_SIGNAL (1u << 1)
-
-typedef struct RulesetAttr {
-        uint64_t handled_access_fs, handled_access_net, scoped;
-} RulesetAttr;
-
-typedef struct __attribute__((packed)) PathBeneath {
-        uint64_t allowed_access;
-        int32_t parent_fd;
-} PathBeneath;
-
-/* What each version of the interface brought. */
-static const struct LandlockAbi {
-        int version;
-        uint64_t fs; /* rights known from here on */
-        uint64_t scopes;
-        size_t attr_size;
-} abis[] = {
-        { 1, 0x1fff, 0, 8 },
-        { 2, 0x3fff, 0, 8 },
-        { 3, 0x7fff, 0, 8 },
-        { 4, 0x7fff, 0, 16 },
-        { 5, 0xffff, 0, 16 },
-        { 6, 0xffff, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL, 24 },
-};
+#define FS_READ (LANDLOCK_FS_EXECUTE | LANDLOCK_FS_READ_FILE | LANDLOCK_FS_READ_DIR)
+#define FS_DEVICE (LANDLOCK_FS_READ_FILE | LANDLOCK_FS_WRITE_FILE | LANDLOCK_FS_TRUNCATE | LANDLOCK_FS_IOCTL_DEV)
+#define FS_OF_A_FILE (LANDLOCK_FS_EXECUTE | FS_DEVICE)
 
 /* Devices that programs write to. Those that the root does not have are left out. */
 static const char *const devices[] = {
@@ -71,25 +31,16 @@ typedef struct Ruleset {
         char *const *writable;
 } Ruleset;
 
-int exec_landlock_abi(void)
-{
-        long r = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
-
-        return r < 0 ? -errno : (int) r;
-}
-
 static int allow_fd(const Ruleset *s, int fd, uint64_t access)
 {
-        PathBeneath rule = { .allowed_access = access & s->handled, .parent_fd = fd };
         struct stat st;
 
         if (fstat(fd, &st) < 0)
                 return -errno;
+        access &= s->handled;
         if (!S_ISDIR(st.st_mode))
-                rule.allowed_access &= FS_OF_A_FILE;
-        if (rule.allowed_access == 0)
-                return 0;
-        return syscall(SYS_landlock_add_rule, s->fd, LANDLOCK_PATH_BENEATH, &rule, 0) < 0 ? -errno : 0;
+                access &= FS_OF_A_FILE;
+        return access == 0 ? 0 : landlock_allow_beneath(s->fd, fd, access);
 }
 
 /* One name in dir, never through a symbolic link. */
@@ -197,7 +148,7 @@ static int allow_execute_beside(const Ruleset *s, const char *path)
                         /* A symbolic link has no rights of its own, and what cannot be opened cannot be
                          * executed. */
                         c = open_name(dirfd(d), e->d_name, O_PATH);
-                        r = c < 0 ? 0 : allow_fd(s, c, FS_EXECUTE);
+                        r = c < 0 ? 0 : allow_fd(s, c, LANDLOCK_FS_EXECUTE);
                         break;
                 }
         }
@@ -211,7 +162,7 @@ static int allow_writable(const Ruleset *s)
 
         STRV_FOREACH(w, s->writable)
         {
-                r = allow_path(s, *w, ~(uint64_t) (FS_EXECUTE | FS_MAKE_CHAR | FS_MAKE_BLOCK));
+                r = allow_path(s, *w, ~(uint64_t) (LANDLOCK_FS_EXECUTE | LANDLOCK_FS_MAKE_CHAR | LANDLOCK_FS_MAKE_BLOCK));
                 if (r < 0)
                         return r;
         }
@@ -242,8 +193,8 @@ static int add_rules(const Ruleset *s, bool exec_written)
                 return 0;
         if (!exec_written && relation(s, "/") == SAME) /* then nothing at all could be executed */
                 return -EINVAL;
-        r = allow_path(s, "/", exec_written ? FS_READ : FS_READ & ~(uint64_t) FS_EXECUTE);
-        if (r >= 0 && !exec_written && (s->handled & FS_EXECUTE))
+        r = allow_path(s, "/", exec_written ? FS_READ : FS_READ & ~(uint64_t) LANDLOCK_FS_EXECUTE);
+        if (r >= 0 && !exec_written && (s->handled & LANDLOCK_FS_EXECUTE))
                 r = allow_execute_beside(s, "/");
         if (r >= 0)
                 r = allow_writable(s);
@@ -252,31 +203,21 @@ static int add_rules(const Ruleset *s, bool exec_written)
 
 int exec_confine_landlock(const RunSpec *spec)
 {
-        int version = exec_landlock_abi();
-        const struct LandlockAbi *abi = NULL;
+        const int abi = landlock_abi();
+        const LandlockRights rights = landlock_known(abi, (LandlockRights){ .fs = spec->landlock_fs,
+                                                                          .scopes = spec->landlock_scope ? LANDLOCK_SCOPE_ALL : 0 });
         _cleanup_close_ int fd = -1;
-        RulesetAttr attr = {};
         int r;
 
         /* The broker judged what was attested; another answer now means that something is wrong with one of
          * the two. */
-        if ((uint32_t) (version < 0 ? 0 : version) != spec->landlock_abi)
+        if ((uint32_t) (abi < 0 ? 0 : abi) != spec->landlock_abi)
                 return -ESTALE;
-        for (size_t i = 0; i < ELEMENTSOF(abis); i++)
-                if (version >= abis[i].version)
-                        abi = &abis[i];
-        if (!abi)
+        if (rights.fs == 0 && rights.scopes == 0)
                 return 0;
-        attr.handled_access_fs = spec->landlock_fs & abi->fs;
-        attr.scoped = spec->landlock_scope ? abi->scopes : 0;
-        if (attr.handled_access_fs == 0 && attr.scoped == 0)
-                return 0;
-        fd = (int) syscall(SYS_landlock_create_ruleset, &attr, abi->attr_size, 0);
+        fd = landlock_ruleset(abi, rights);
         if (fd < 0)
-                return -errno;
-        r = add_rules(&(Ruleset){ fd, attr.handled_access_fs, spec->landlock_write },
-                        spec->landlock_exec_written);
-        if (r < 0)
-                return r;
-        return syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
+                return fd;
+        r = add_rules(&(Ruleset){ fd, rights.fs, spec->landlock_write }, spec->landlock_exec_written);
+        return r < 0 ? r : landlock_restrict(fd);
 }

@@ -43,5 +43,4 @@ int exec_confine_seccomp(const RunSpec *spec, int channel);
 int exec_unpack(const char *workspace, int fd, ExecCopied *ret);
 
 /* exec-landlock.c: needs no_new_privs. Adds rules for the terminal on 0, 1 and 2, too. */
-int exec_landlock_abi(void); /* ≥ 1, or negative errno */
 int exec_confine_landlock(const RunSpec *spec);

@@ -118,7 +118,7 @@ static void set_landlock(RunSpec *s, void *userdata)
         assert_int_equal(strv_extend(&s->landlock_write, l->writable), 0);
 }
 
-static int landlock_abi(void)
+static int attested_abi(void)
 {
         Shim s = harness_start(&harness, NULL);
         Attest a;
@@ -139,7 +139,7 @@ static void test_landlock_files(void **state)
         Landlock l = { .fs = LANDLOCK_ALL, .exec_written = true, .writable = harness.directory };
         Outcome o;
 
-        if (landlock_abi() < 1)
+        if (attested_abi() < 1)
                 skip();
         assert_true(asprintf(&inside, "write:%s/file", harness.directory) > 0);
         assert_true(asprintf(&outside, "write:%s-outside", harness.directory) > 0);
@@ -188,7 +188,7 @@ static void test_landlock_refusals(void **state)
         };
         Outcome o;
 
-        if (landlock_abi() < 1)
+        if (attested_abi() < 1)
                 skip();
         for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
                 Landlock l = { .fs = LANDLOCK_ALL, .off = cases[i].off, .writable = cases[i].writable };

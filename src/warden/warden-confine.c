@@ -1,118 +1,57 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
+#include "base/landlock.h"
 #include "base/macro.h"
+#include "base/seccomp-filter.h"
 #include "warden/warden-confine.h"
 
-/* ---- Landlock. The interface spelt out, as in exec-landlock.c: the kernel may be newer than the headers. */
+/* ---- Landlock */
 
-#define LANDLOCK_VERSION (1u << 0)
-
-typedef struct RulesetAttr {
-        uint64_t handled_access_fs, handled_access_net, scoped;
-} RulesetAttr;
-
-/* Every right that a version knows is taken, and none is given back by a rule. Of the network nothing: it is the task. */
-static const struct {
-        uint64_t fs, scopes;
-        size_t attr_size;
-} abis[] = {
-        { 0x1fff, 0, 8 },
-        { 0x3fff, 0, 8 },
-        { 0x7fff, 0, 8 },
-        { 0x7fff, 0, 16 },
-        { 0xffff, 0, 16 },
-        { 0xffff, 0x3, 24 }, /* abstract sockets and signals of processes outside */
-};
-
-#define LANDLOCK_READ_FILE (UINT64_C(1) << 2)
-#define LANDLOCK_PATH_BENEATH 1
-
-/* Packed, as the kernel has it. */
-typedef struct __attribute__((packed)) PathBeneathAttr {
-        uint64_t allowed_access;
-        int32_t parent_fd;
-} PathBeneathAttr;
-
+/* Every right to files that this kernel knows is taken. Of the network nothing: it is the task. */
 int warden_confine_files(int beneath)
 {
+        const int abi = landlock_abi();
         _cleanup_close_ int fd = -1;
-        RulesetAttr attr = {};
-        long version = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_VERSION);
-        size_t i;
+        int r = 0;
 
         if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
                 return -errno;
-        if (version < 1)
+        if (abi < 1)
                 return 0;
-        i = MIN2((size_t) version, ELEMENTSOF(abis)) - 1;
-        attr.handled_access_fs = abis[i].fs;
-        attr.scoped = abis[i].scopes;
-        fd = (int) syscall(SYS_landlock_create_ruleset, &attr, abis[i].attr_size, 0);
+        fd = landlock_ruleset(abi, landlock_known(abi, (LandlockRights){ .fs = ~UINT64_C(0), .scopes = LANDLOCK_SCOPE_ALL }));
         if (fd < 0)
-                return -errno;
-        if (beneath >= 0 &&
-                        syscall(SYS_landlock_add_rule, fd, LANDLOCK_PATH_BENEATH,
-                                        &(PathBeneathAttr){ .allowed_access = LANDLOCK_READ_FILE, .parent_fd = beneath }, 0) < 0)
-                return -errno;
-        return syscall(SYS_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
+                return fd;
+        if (beneath >= 0)
+                r = landlock_allow_beneath(fd, beneath, LANDLOCK_FS_READ_FILE);
+        return r < 0 ? r : landlock_restrict(fd);
 }
 
 /* ---- seccomp */
 
-#if defined(__x86_64__)
-#define ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCH AUDIT_ARCH_AARCH64
-#elif defined(__riscv) && __riscv_xlen == 64
-#define ARCH AUDIT_ARCH_RISCV64
-#else
-#error "the warden's filter does not know this machine"
-#endif
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "of an argument the low half is the first");
-
-#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define LOAD_HIGH(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field) + sizeof(uint32_t))
-#define RETURN(what) BPF_STMT(BPF_RET | BPF_K, what)
-#define ALLOW RETURN(SECCOMP_RET_ALLOW)
-#define KILL RETURN(SECCOMP_RET_KILL_PROCESS)
-/* Falls through where it is another call; the number stays loaded. */
-#define CALL(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, 1), ALLOW
-/* Skips that many instructions, to the next call, where it is another one. IS and CALL are two. */
-#define UNLESS(nr, skip) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, nr, 0, skip)
-/* Of 32-bit arguments the kernel takes the low half alone. */
-#define IS(value) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1), ALLOW
-
 static const struct sock_filter program[] = {
-        LOAD(arch),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0),
-        KILL,
-        LOAD(nr),
+        OUR_CALLS_ONLY,
 
         /* splice(): from where a socket or the one pipe stands to where the other one does, without waiting for the pipe. Of
          * a pointer both halves count. It comes first: where nothing but the number counts, the kernel remembers the answer. */
         UNLESS(__NR_splice, 12),
         LOAD(args[1]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 9),
+        IF(0, 0, 9),
         LOAD_HIGH(args[1]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 7),
+        IF(0, 0, 7),
         LOAD(args[3]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 5),
+        IF(0, 0, 5),
         LOAD_HIGH(args[3]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 3),
+        IF(0, 0, 3),
         LOAD(args[5]),
         IS(SPLICE_F_NONBLOCK),
         KILL,
@@ -146,10 +85,10 @@ static const struct sock_filter program[] = {
         /* socket(): a stream to the outside. */
         UNLESS(__NR_socket, 12),
         LOAD(args[1]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 1, 0),
+        IF(SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 1, 0),
         KILL,
         LOAD(args[2]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, 0),
+        IF(0, 1, 0),
         KILL,
         LOAD(args[0]),
         IS(AF_INET),
@@ -159,11 +98,11 @@ static const struct sock_filter program[] = {
         /* setsockopt(): how a connection ends, and that small pieces are not held back. */
         UNLESS(__NR_setsockopt, 12),
         LOAD(args[1]),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOL_SOCKET, 0, 4),
+        IF(SOL_SOCKET, 0, 4),
         LOAD(args[2]),
         IS(SO_LINGER),
         KILL,
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 1, 0),
+        IF(IPPROTO_TCP, 1, 0),
         KILL,
         LOAD(args[2]),
         IS(TCP_NODELAY),
@@ -192,10 +131,7 @@ static const struct sock_filter program[] = {
 /* The three requests of a listener by number. That an answer never says "go on" is the witness's own to see to: it stands in
  * memory. */
 static const struct sock_filter witness_program[] = {
-        LOAD(arch),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCH, 1, 0),
-        KILL,
-        LOAD(nr),
+        OUR_CALLS_ONLY,
         CALL(__NR_ppoll),
 #ifdef __NR_poll
         CALL(__NR_poll),
@@ -230,21 +166,12 @@ static const struct sock_filter witness_program[] = {
         KILL,
 };
 
-static int confine(const struct sock_filter *filter, size_t n)
-{
-        const struct sock_fprog p = { .len = (unsigned short) n, .filter = (struct sock_filter *) (uintptr_t) filter };
-
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-                return -errno;
-        return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &p) < 0 ? -errno : 0;
-}
-
 int warden_confine_calls(void)
 {
-        return confine(program, ELEMENTSOF(program));
+        return seccomp_filter_load(program, ELEMENTSOF(program));
 }
 
 int warden_confine_witness(void)
 {
-        return confine(witness_program, ELEMENTSOF(witness_program));
+        return seccomp_filter_load(witness_program, ELEMENTSOF(witness_program));
 }
