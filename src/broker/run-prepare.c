@@ -249,6 +249,7 @@ static int make_properties(Run *r, Error **reterr)
         }
         r->context = (UnitContext){
                 .systemd_version = r->manager->host.systemd_version,
+                .cgroup_v1 = r->manager->host.cgroup_root_memory != NULL,
                 .scope = r->scope,
                 .description = r->description,
                 .slice = r->slice,

@@ -140,6 +140,21 @@ static void test_versions(void **state)
                 }
 }
 
+/* PID 1 makes a cgroup namespace where there is one hierarchy alone. */
+static void test_cgroup_version(void **state)
+{
+        for (unsigned v1 = 0; v1 < 2; v1++) {
+                _cleanup_(unit_props_done) UnitProps p = {};
+                UnitContext c = context;
+
+                c.systemd_version = 257;
+                c.cgroup_v1 = v1;
+                make(&c, NULL, &p);
+                assert_int_equal(unit_props_find(&p, "ProtectControlGroupsEx") != NULL, !v1);
+                find(&p, "ProtectControlGroups");
+        }
+}
+
 static void test_egress(void **state)
 {
         static const char *const none[] = { "Network.Egress=none", NULL };
@@ -322,6 +337,7 @@ int main(void)
                 cmocka_unit_test(test_default),
                 cmocka_unit_test(test_records),
                 cmocka_unit_test(test_versions),
+                cmocka_unit_test(test_cgroup_version),
                 cmocka_unit_test(test_egress),
                 cmocka_unit_test(test_network_namespace_is_needed),
                 cmocka_unit_test(test_strict),

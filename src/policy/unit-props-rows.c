@@ -289,6 +289,15 @@ static int fill_proc_subset(const Policy *p, const UnitContext *c, UnitProp *q, 
         return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
 }
 
+/* On version 1 PID 1 accepts it and makes no namespace. */
+static int fill_cgroup_namespace(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        if (c->cgroup_v1)
+                return 0;
+        q->s = strdup("strict");
+        return q->s ? 1 : error_set(reterr, -ENOMEM, "out of memory");
+}
+
 /* With NetworkNamespacePath= as well: that one decides, and this one still says so where only settings are
  * looked at. */
 static int fill_private_network(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
@@ -497,7 +506,7 @@ const UnitPropRow unit_prop_rows[] = {
         SANDBOX("ProtectControlGroups", "sys"),
         /* A cgroup namespace of its own as well: /proc/self/cgroup tells nothing about the host. */
         ROW("ProtectControlGroupsEx", STRING, SERVICE, "cgroup", .file_name = "ProtectControlGroups", .since = 257,
-            .s = "strict"),
+            .fill = fill_cgroup_namespace),
         SANDBOX("PrivateDevices", "devices"),
         SANDBOX("PrivateIPC", "namespaces"),
         ROW("BindLogSockets", BOOL, SERVICE, "host-services", .since = 257, .u = false),

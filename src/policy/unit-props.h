@@ -15,6 +15,7 @@
 /* Facts of this host and of this run that are no policy. Paths are absolute and chosen by the broker. */
 typedef struct UnitContext {
         unsigned systemd_version;
+        bool cgroup_v1; /* the controllers are on hierarchies of version 1 */
         bool scope; /* --unit=scope: only what a scope carries */
         const char *description;
         const char *slice;          /* the run's own: what it used can be read there when the unit is gone */
