@@ -57,12 +57,27 @@ RunOutput *run_output_free(RunOutput *o)
 
 /* ---- what it says */
 
+/* A run that has ended meanwhile has a status of its own, which would say that all is well. */
+static void on_lost(Run *r)
+{
+        sd_journal_print(LOG_WARNING, "Some of the output of run %s may not be on record", r->id);
+        if (r->phase != RUN_ENDING)
+                run_kill(r, KILL_OUTPUT_LOST);
+        else if (r->kill_reason == KILL_NONE) {
+                r->kill_reason = KILL_OUTPUT_LOST;
+                (void) run_write_state(r, STATE_RUNNING);
+        }
+}
+
 /* Its connection is at its end. */
 static void on_gone(Run *r)
 {
         RunOutput *o = r->output;
 
         close_channel(o);
+        if (!o->is_done && r->phase >= RUN_LAUNCHED)
+                on_lost(r);
+        /* Not before that is written down: to the next broker a run without a channel is one whose output is whole. */
         fd_store_drop(FD_STORE_OUTPUT, r->id);
         if (r->phase == RUN_STARTING) {
                 run_refuse(r, AGENTBOX_ERROR_START_FAILED,
@@ -70,11 +85,7 @@ static void on_gone(Run *r)
                                 "agentbox-output.socket\"");
                 return;
         }
-        if (!o->is_done)
-                sd_journal_print(LOG_WARNING, "Some of the output of run %s may not be on record", r->id);
-        if (!o->is_done && (r->phase == RUN_LAUNCHED || r->phase == RUN_RUNNING))
-                run_kill(r, KILL_OUTPUT_LOST);
-        else if (r->phase == RUN_ENDING)
+        if (r->phase == RUN_ENDING)
                 run_end(r);
 }
 

@@ -116,6 +116,18 @@ def test_a_dead_collector_ends_its_run():
     expect(agentbox("wait", run), 137, err="its output could not be kept")
 
 
+def test_a_collector_that_dies_after_its_run_is_told_of():
+    """The run's own status would say that all of its output is there."""
+    run = start_sh("sleep 1; echo lost")
+    pid = wait_for("its collector", collectors) and collector_pid()
+    os.kill(pid, signal.SIGSTOP)
+    wait_for("the end of its unit", lambda: f"agentbox-{run}.service" not in box.units())
+    assert [r["run"] for r in box.runs()] == [run]
+    os.kill(pid, signal.SIGKILL)
+    expect(agentbox("wait", run), 137, err="its output could not be kept")
+    assert stream(run) == b"" and box.records(run, "run-ended")[0]["AGENTBOX_REASON"] == "killed"
+
+
 def test_without_the_socket_it_is_refused():
     box.at_end(sh, ["systemctl", "start", "agentbox-output.socket"])
     sh(["systemctl", "stop", "agentbox-output.socket"])
