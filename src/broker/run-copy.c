@@ -228,10 +228,12 @@ static const char *why_shim_died(Run *r)
         run_usage_sample(&r->usage);
         if (r->usage.last[USAGE_OOM_KILLS] != UINT64_MAX && r->usage.last[USAGE_OOM_KILLS] > 0)
                 return rows[1].text;
-        /* Its counter may be gone already; nobody else kills it so. */
+        /* The kernel kills for memory, and counts it; its counter may be gone already. */
         if (r->kill_reason == KILL_NONE && r->status.exec_main_code == CLD_KILLED &&
                         r->status.exec_main_status == SIGKILL)
-                return rows[1].text;
+                return r->usage.failed[USAGE_OOM_KILLS] ? "the shim was killed; if not by hand, for the run's memory limit (what "
+                                                          "is in the workspace counts)"
+                                                        : "the shim was killed";
         for (size_t i = 0; i < ELEMENTSOF(rows); i++)
                 if (r->status.result && streq(rows[i].result, r->status.result))
                         return rows[i].text;
