@@ -48,12 +48,12 @@ def scope_python(program, **kw):
     return scope("/usr/bin/python3", "-c", program, **kw)
 
 
-def start_scope(*command, options=()):
+def start_scope(*command, options=(), **kw):
     name = setting()
     account = pwd.getpwnam(box.USER)
     groups = os.getgrouplist(box.USER, account.pw_gid)
     return start(*command, policy=name, options=["--unit=scope", *options], user=account.pw_uid, group=account.pw_gid,
-                 extra_groups=groups, cwd="/")
+                 extra_groups=groups, cwd="/", **kw)
 
 
 def limit(*sets):

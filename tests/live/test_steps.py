@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
-"""SIGKILL for each of our programs at each step of a run that copies in, asks for a name, connects, is refused a connection and copies
-out. Afterwards nothing is left, the run's end is on record exactly once, its results are there whole or not at all, and whoever waited
-for it knows how it ended.
+"""SIGKILL for each of our programs at each step of a run that copies in, asks for a name, connects, is refused a connection and a system
+call, and copies out; of one that sees a directory, of a detached one, of a scope, and of who reads what is on record. Afterwards nothing
+is left, the run's end is on record exactly once, its results are there whole or not at all, and whoever waited for it knows how it ended.
 
 AGENTBOX_STEPS is how many steps of each program are taken, spread over all of them; "all": each one. With AGENTBOX_STEPS_SHOWN each
 is a line."""
@@ -16,12 +16,15 @@ import time
 
 import box
 import world
-from box import BROKER_UNIT, at_end, broker_pid, heavy, leftovers, start, wait_for, within
+from box import AGENTBOX, BROKER_UNIT, at_end, broker_pid, expect, heavy, leftovers, sh, start, wait_for, within
 from steps import Steps
 from test_baddays import broker_with
+from test_detach import stream
+from test_scope import start_scope
 from test_view import no_mounts, snapshot
 
 POINTS = os.environ.get("AGENTBOX_STEPS", "36")
+VM_POINTS = 6
 VERBOSE = "AGENTBOX_STEPS_SHOWN" in os.environ
 SECONDS = 600 if POINTS != "all" else 3000
 KERNEL = tuple(int(n) for n in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
@@ -32,16 +35,20 @@ SCRIPT = """
 mkdir part && cp -r in part/in && echo here
 exec 3<>/dev/tcp/example.net/80 && printf 'GET / HTTP/1.1\\r\\nHost: example.net\\r\\nConnection: close\\r\\n\\r\\n' >&3 && cat <&3 >part/page
 (exec 4<>/dev/tcp/1.2.3.4/443)
+unshare --user true
 mv part o
 read -r word
 exit 3
 """
+KEPT = b"here\nthere\n" + b"%05000d\n" % 7 + b"end"   # what a detached run prints
+DETACHED = "echo here; echo there; printf '%05000d\\n' 7; sleep .3; exec 3<>/dev/tcp/1.2.3.4/443; printf end; exit 3"
+HELPERS = "systemctl list-units --plain --no-legend 'agentbox-*@*'"
 WHOLE = {"in", "in/a", "in/b", "in/b/c"}   # and what came from the network, where it came
 
 
 class Scene:
     """A caller's directory, and what is on record from here on."""
-    policy = "egress"
+    policy, works = "egress", 3
 
     def __init__(self):
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="live-steps-"))
@@ -55,25 +62,33 @@ class Scene:
         self.n += 1
         self.out, self.said = self.directory / f"o{self.n}", b""
         self.since = box.journal_position()
-        self.client = start("/bin/bash", "-c", SCRIPT, policy=self.policy, stdin=subprocess.PIPE, options=[
+        self.client = self.start()
+
+    def start(self):
+        return start("/bin/bash", "-c", SCRIPT, policy=self.policy, stdin=subprocess.PIPE, options=[
             "--timeout", "20s", *self.source(), "--out", f"o:{self.out}"])
 
     def source(self):
         return ["--in", self.directory / "in"]
 
+    def has_begun(self):
+        """Waits for its first word."""
+        self.said = self.client.stdout.readline()
+        assert self.said == b"here\n", self.said
+
     def finish(self):
         """Its status and what it said. Nobody waits for ever."""
         try:
-            out, err = self.client.communicate(b"go\n", timeout=PATIENCE * box.SLOWNESS)
+            out, err = self.client.communicate(b"go\n" if self.client.stdin else None, timeout=PATIENCE * box.SLOWNESS)
         except subprocess.TimeoutExpired:
             self.client.kill()
             raise AssertionError(f"the client hangs: {self.client.communicate()}") from None
         return self.client.returncode, self.said + out, err
 
-    def events(self):
+    def events(self, *matches):
         """Of each run that was asked for."""
         found = {}
-        for r in box.journal_since(self.since, f"_SYSTEMD_UNIT={BROKER_UNIT}"):
+        for r in box.journal_since(self.since, *matches or [f"_SYSTEMD_UNIT={BROKER_UNIT}"]):
             if r.get("AGENTBOX_RUN_ID"):
                 found.setdefault(r["AGENTBOX_RUN_ID"], []).append(r["AGENTBOX_EVENT"])
         return list(found.values())
@@ -81,20 +96,31 @@ class Scene:
     def temporaries(self):
         return [p.name for p in self.directory.iterdir() if p.name.startswith(".agentbox-")]
 
+    def must_have_worked(self, done):
+        """With nobody killed: it takes all the steps that it is to take."""
+        assert done[0] == self.works, done
+        refused = [e for events in self.events("_SYSTEMD_SLICE=agentbox-warden.slice") for e in events]
+        assert {"egress-allowed", "egress-denied", "syscall-denied"} <= set(refused), refused
+
     def must_be_clean(self, status, out, err):
         """What holds however it ended."""
         wait_for("the end on record", lambda: all(set(ENDS) & set(events) for events in self.events()), 20)
         left = leftovers(wait=10 * box.SLOWNESS)
         assert not left, left
+        wait_for("whoever served it to be gone", lambda: not sh(HELPERS).strip())
         for events in self.events():
             assert sum(events.count(e) for e in ENDS) == 1, events
         assert b"here" not in out or any("run-started" in e for e in self.events()), "it ran without a record"
+        self.must_be_whole_or_nothing(status, out, err)
+        # 141: the workload's own end, whose connection was cut, came before that of its unit.
+        assert status in (self.works, 125, 137, 141, 143, -signal.SIGKILL), status
+        assert status in (self.works, -signal.SIGKILL) or b"agentbox: " in err, "no word of how it ended"
+        assert b"memory limit was reached" not in err, "a reason that nobody can know"
+
+    def must_be_whole_or_nothing(self, status, _out, err):
         result = {str(p.relative_to(self.out)) for p in self.out.rglob("*")} if self.out.exists() else None
         assert result in (None, WHOLE, WHOLE | {"page"}), f"half of the results: {result}"
         assert status != 3 or result or b"nothing is copied out" in err, "no results, and no word of it"
-        # 141: the workload's own end, whose connection was cut, came before that of its unit.
-        assert status in (3, 125, 137, 141, 143, -signal.SIGKILL), status
-        assert status in (3, -signal.SIGKILL) or b"agentbox: " in err, "no word of how it ended"
 
 
 class ViewScene(Scene):
@@ -117,15 +143,91 @@ class ViewScene(Scene):
         no_mounts()
 
 
+class DetachedScene(Scene):
+    """Its output is kept by a process of its own; somebody else waits for it."""
+
+    def start(self):
+        return start("/bin/bash", "-c", DETACHED, policy=self.policy, options=["--detach", "--timeout", "20s", *self.source()])
+
+    def runs(self):
+        return {r["AGENTBOX_RUN_ID"] for r in box.journal_since(self.since, f"_SYSTEMD_UNIT={BROKER_UNIT}") if r.get("AGENTBOX_RUN_ID")}
+
+    def has_begun(self):
+        wait_for("its first word", lambda: any(stream(run).startswith(b"here\n") for run in self.runs()))
+
+    def finish(self):
+        done = super().finish()
+        if done[0] == 0:
+            self.client = subprocess.Popen([AGENTBOX, "wait", done[1].split()[-1]], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            done = super().finish()
+        return done
+
+    def must_have_worked(self, done):
+        assert done[0] == self.works, done
+        assert [stream(run) for run in self.runs()] == [KEPT]
+
+    def must_be_whole_or_nothing(self, status, _out, err):
+        kept = [stream(run) for run in self.runs()]
+        assert all(KEPT.startswith(k.removesuffix(b"\n")) for k in kept), kept
+        assert status != self.works or kept == [KEPT] or b"output" in err, f"not all of its output, and no word of it: {kept}"
+
+
+class ReaderScene(Scene):
+    """Who may not read the journal asks for a run of their own, which is over."""
+    works = 0
+    script = "agentbox log --json $0 && agentbox log --output $0 && agentbox why $0"
+
+    def __init__(self):
+        super().__init__()
+        box.user(box.USER, "agentbox")
+        self.run = expect(box.agentbox("run", "--detach", "-p", "offline", "--", "/bin/echo", "here", as_user=box.USER)).out.split()[-1]
+        expect(box.agentbox("wait", self.run, as_user=box.USER))
+        self.whole = None
+
+    def start(self):
+        return subprocess.Popen(["setpriv", f"--reuid={box.USER}", f"--regid={box.USER}", "--init-groups", "--", "/bin/sh", "-c", self.script,
+                                 self.run], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def must_have_worked(self, done):
+        assert done[0] == 0 and done[1].count(b"run-ended") == 1 and b"\nhere\n" in done[1], done
+        self.whole = done[1]
+
+    def must_be_clean(self, status, out, err):
+        wait_for("whoever served it to be gone", lambda: not sh(HELPERS).strip())
+        assert self.events() == [] and leftovers() == []
+        assert self.whole is None or out == self.whole if status == 0 else b"agentbox: " in err, "a part, and no word of it"
+
+
+class ScopeScene(Scene):
+    """The caller's own process; without files or a network of its own."""
+
+    def start(self):
+        return start_scope("/bin/sh", "-c", "echo here; read -r word; exit 3", options=["--timeout", "20s"], stdin=subprocess.PIPE)
+
+    def must_have_worked(self, done):
+        assert done[0] == self.works, done
+
+    def must_be_whole_or_nothing(self, status, out, _err):
+        assert status != self.works or out == b"here\n", out
+
+
 def points(n):
     """Which of n steps are taken."""
-    wanted = n if POINTS == "all" else min(n, int(POINTS))
+    wanted = n if POINTS == "all" else min(n, int(POINTS), VM_POINTS if box.ENV == "vm" else n)
     return sorted({1 + i * n // wanted for i in range(wanted)})
 
 
 def from_the_beginning(scene, arm):
     arm()
     scene.begin()
+
+
+def kill_the_first(scene, arm):
+    """The broker that began the run; what is armed is the next one."""
+    scene.begin()
+    scene.has_begun()
+    arm()
+    os.kill(broker_pid(), signal.SIGKILL)
 
 
 def one(steps, scene, name, number, begin):
@@ -146,8 +248,9 @@ def sweep(name, judge=lambda scene, killed, done: None, begin=from_the_beginning
         scene = scene_of()
         one(steps, scene, "", 0, begin)  # nothing is made for the first time
         done, n, _ = one(steps, scene, name, 0, begin)
-        assert done[0] == 3, done
+        assert n > 0, f"{name} takes no step"
         scene.must_be_clean(*done)
+        scene.must_have_worked(done)
         chosen = points(n)
         for number in chosen:
             began = time.monotonic()
@@ -159,7 +262,7 @@ def sweep(name, judge=lambda scene, killed, done: None, begin=from_the_beginning
             except AssertionError as e:
                 wrong.append(f"step {number} of {n}: {e}; events {scene.events()}, client {done}")
             if VERBOSE:
-                print(f"  step {number} of {n}: {time.monotonic() - began:.1f} s, {scene.events()}, {done} {wrong[-1:]}", flush=True)
+                print(f"  step {number} of {n}: {time.monotonic() - began:.1f} s, killed {killed}, {scene.events()}, {done} {wrong[-1:]}", flush=True)
     print(f"  {name}: {n} steps, {len(chosen)} taken", flush=True)
     assert not wrong, f"{len(wrong)} of {len(chosen)}:\n" + "\n".join(wrong)
 
@@ -199,12 +302,6 @@ def test_next_broker():
         else:
             tells_the_end(scene, killed, done)
 
-    def kill_the_first(scene, arm):
-        scene.begin()
-        scene.said = scene.client.stdout.readline()
-        assert scene.said == b"here\n", scene.said
-        arm()
-        os.kill(broker_pid(), signal.SIGKILL)
     sweep("agentboxd", judge, kill_the_first)
 
 
@@ -242,3 +339,54 @@ def test_who_mounts_a_view():
 @within(SECONDS)
 def test_broker_of_a_view():
     sweep("agentboxd", tells_the_end, scene_of=ViewScene)
+
+
+@heavy
+@within(SECONDS)
+def test_client_of_a_view():
+    sweep("agentbox", scene_of=ViewScene)
+
+
+@heavy
+@within(SECONDS)
+def test_collector_of_output():
+    sweep("agentbox-output", scene_of=DetachedScene)
+
+
+@heavy
+@within(SECONDS)
+def test_client_of_a_detached_run():
+    sweep("agentbox", scene_of=DetachedScene)
+
+
+@heavy
+@within(SECONDS)
+def test_broker_of_a_detached_run():
+    sweep("agentboxd", scene_of=DetachedScene)
+
+
+@heavy
+@within(SECONDS)
+def test_next_broker_of_a_detached_run():
+    sweep("agentboxd", begin=kill_the_first, scene_of=DetachedScene)
+
+
+@heavy
+@within(SECONDS)
+def test_reader_of_records():
+    sweep("agentbox-journal", scene_of=ReaderScene)
+
+
+@within(SECONDS)
+def test_client_of_a_scope():
+    sweep("agentbox", scene_of=ScopeScene)
+
+
+@within(SECONDS)
+def test_shim_of_a_scope():
+    sweep("agentbox-exec", scene_of=ScopeScene)
+
+
+@within(SECONDS)
+def test_broker_of_a_scope():
+    sweep("agentboxd", scene_of=ScopeScene)
