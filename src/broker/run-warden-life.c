@@ -243,6 +243,9 @@ void run_warden_end(Run *r)
         if (!w || w->is_over || w->is_ending)
                 return;
         w->is_ending = true;
+        /* No listener comes any more: its witness need not wait for one, nor the warden for its witness. */
+        closep(&w->calls_fd);
+        w->calls_fd = -1;
         /* PID 1 does the same by itself, for nothing else needs it. */
         (void) broker_unit_stop(r->manager->pid1.bus, w->unit);
         if (sd_event_add_time_relative(r->manager->event, &w->deadline, CLOCK_MONOTONIC, END_USEC, 0,
