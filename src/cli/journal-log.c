@@ -220,6 +220,21 @@ int journal_log_open(const JournalQuery *query, uid_t caller, sd_journal **ret, 
         return 0;
 }
 
+int journal_log_open_matches(const char *const *matches, sd_journal **ret, Error **reterr)
+{
+        _cleanup_journal_ sd_journal *j = NULL;
+        int r = open_journal(JOURNAL_AUDIT, &j, reterr);
+
+        if (r < 0)
+                return r;
+        for (; r >= 0 && *matches; matches++)
+                r = streq(*matches, "+") ? sd_journal_add_disjunction(j) : sd_journal_add_match(j, *matches, 0);
+        if (r < 0)
+                return error_set(reterr, r, "cannot search the journal: %s", strerror(-r));
+        *ret = TAKE_PTR(j);
+        return 0;
+}
+
 static bool has_record(char *run, uid_t caller)
 {
         _cleanup_journal_ sd_journal *j = NULL;

@@ -20,6 +20,8 @@ static inline void journal_closep(sd_journal **j)
 
 /* What query is about, of the runs of one caller alone or of CALLER_ANY. -EACCES: this process may not read it. */
 int journal_log_open(const JournalQuery *query, uid_t caller, sd_journal **ret, Error **reterr);
+/* The audit records of all that match, written as journalctl(1) has it: FIELD=VALUE, "+" between alternatives, NULL at the end. */
+int journal_log_open_matches(const char *const *matches, sd_journal **ret, Error **reterr);
 /* The next record that counts: 1 and an object of strings (arrays where a field is there several times), with all AGENTBOX_…
  * fields, MESSAGE, MESSAGE_ID, PRIORITY, __REALTIME_TIMESTAMP and what journald knows of the writer; of output, MESSAGE is a
  * string or, where the bytes are no UTF-8, an array of their numbers. 0: there is none now. */
