@@ -7,6 +7,7 @@
 #include "base/strv.h"
 #include "broker/broker-authz.h"
 #include "broker/broker-unit.h"
+#include "wire/caller-uid.h"
 
 #define POLKIT_NAME "org.freedesktop.PolicyKit1"
 #define POLKIT_PATH "/org/freedesktop/PolicyKit1/Authority"
@@ -52,8 +53,7 @@ static int read_groups(Caller *c, const struct passwd *pw)
         return 0;
 }
 
-/* An unknown uid is nobody's member; a database that fails makes the caller a stranger, who has to ask
- * polkit. */
+/* No name where the database does not know the uid, or fails. */
 static int read_names(Caller *c)
 {
         const struct passwd *pw = getpwuid(c->uid);
@@ -70,7 +70,7 @@ int caller_read(sd_bus_message *m, Caller *ret, Error **reterr)
 {
         _cleanup_(caller_done) Caller c = {};
         sd_bus_creds *creds = NULL;
-        const char *sender = sd_bus_message_get_sender(m);
+        const char *sender = sd_bus_message_get_sender(m), *refusal;
         int r;
 
         /* Without AUGMENT: nothing is read from /proc, where the pid may be somebody else's by now. */
@@ -87,6 +87,9 @@ int caller_read(sd_bus_message *m, Caller *ret, Error **reterr)
         r = c.sender ? read_names(&c) : -ENOMEM;
         if (r < 0)
                 return error_set(reterr, r, "cannot look up the caller: %s", strerror(-r));
+        refusal = caller_uid_refusal(c.uid, c.user);
+        if (refusal)
+                return error_set(reterr, -EACCES, "not authorised: uid %u %s", (unsigned) c.uid, refusal);
         *ret = c;
         c = (Caller){};
         return 0;

@@ -17,6 +17,7 @@ struct AuditLog {
         int fd;              /* its connection */
         Buf pending;         /* of its answer */
         size_t taken;        /* of those bytes */
+        Error *error;         /* why the service does not go on */
         bool over, idle; /* idle: there was no more, when it was last asked */
 };
 
@@ -27,6 +28,7 @@ AuditLog *audit_log_free(AuditLog *l)
         sd_journal_close(l->journal);
         closep(&l->fd);
         buf_done(&l->pending);
+        error_free(l->error);
         free(l);
         return NULL;
 }
@@ -173,7 +175,12 @@ int audit_open(const char *run, uint64_t since, AuditLog **ret, Error **reterr)
 
 int audit_next(AuditLog *l, json_t **ret)
 {
-        return l->journal ? journal_log_next(l->journal, l->kind, ret) : next_of_service(l, ret, NULL);
+        return l->journal ? journal_log_next(l->journal, l->kind, ret) : next_of_service(l, ret, l->error ? NULL : &l->error);
+}
+
+const char *audit_log_error(const AuditLog *l, int r)
+{
+        return l->error ? error_message(l->error, r) : strerror(-r);
 }
 
 int audit_log_fd(AuditLog *l)

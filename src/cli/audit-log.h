@@ -26,6 +26,8 @@ int audit_open(const char *run, uint64_t since, AuditLog **ret, Error **reterr);
 int audit_log_open(const JournalQuery *query, AuditLog **ret, Error **reterr);
 /* 1 and a record as journal_log_next() gives it; 0: there is none now. */
 int audit_next(AuditLog *l, json_t **ret);
+/* In words, where one of these has returned r. Until the log is freed. */
+const char *audit_log_error(const AuditLog *l, int r);
 /* With query.follow: becomes readable where there may be more; then audit_log_process(), which does not wait, and audit_next(). */
 int audit_log_fd(AuditLog *l);
 int audit_log_process(AuditLog *l);

@@ -3,7 +3,6 @@
 #include "cli/audit.h"
 #include "wire/output.h"
 
-#define BROKER_UNIT "agentboxd.service"
 #define WARDEN_PREFIX "agentbox-warden-"
 
 static const struct {
@@ -56,7 +55,7 @@ bool audit_writer_is_trusted(const char *unit, const char *uid, const char *tran
         /* What a service prints ends up in the journal too, with its unit's name. */
         if (!unit || !uid || !transport || !streq(transport, "journal"))
                 return false;
-        if (streq(unit, BROKER_UNIT))
+        if (streq(unit, AUDIT_BROKER_UNIT))
                 return streq(uid, "0");
         rest = startswith(unit, WARDEN_PREFIX);
         if (!rest || !run || !*run || !is_wardens(event))

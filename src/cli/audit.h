@@ -8,6 +8,8 @@
  * journald itself says (in the fields that begin with an underscore) that it comes from the broker's unit, or from the
  * warden's unit of the very run that it speaks of, and of what a warden sees. Pure. */
 
+#define AUDIT_BROKER_UNIT "agentboxd.service"
+
 /* What the underscore fields must say of a record of this event that speaks of run. */
 bool audit_writer_is_trusted(const char *unit, const char *uid, const char *transport, const char *run, const char *event);
 /* The same of what a detached run has printed. */

@@ -235,13 +235,67 @@ int journal_log_open_matches(const char *const *matches, sd_journal **ret, Error
         return 0;
 }
 
+void journal_owner_done(JournalOwner *o)
+{
+        sd_journal_close(o->journal);
+        free(o->run);
+        *o = (JournalOwner){};
+}
+
+static int match_owner(sd_journal *j, const char *run, uid_t caller)
+{
+        char uid[16];
+        int r;
+
+        snprintf(uid, sizeof(uid), "%u", (unsigned) caller);
+        sd_journal_flush_matches(j);
+        r = add_match(j, "AGENTBOX_RUN_ID", run);
+        if (r >= 0)
+                r = add_match(j, "AGENTBOX_CALLER_UID", uid);
+        if (r >= 0)
+                r = add_match(j, "_SYSTEMD_UNIT", AUDIT_BROKER_UNIT);
+        return r < 0 ? r : sd_journal_seek_head(j);
+}
+
+int journal_owner_has(JournalOwner *o, const json_t *record)
+{
+        const char *run = facts_string(record, "AGENTBOX_RUN_ID");
+        _cleanup_json_ json_t *said = NULL;
+        char *copy;
+        int r = 0;
+
+        if (o->caller == CALLER_ANY)
+                return 1;
+        if (!run)
+                return 0;
+        if (o->run && streq(o->run, run))
+                return 1;
+        if (!o->journal)
+                r = open_journal(JOURNAL_AUDIT, &o->journal, NULL);
+        else /* files that have come since */
+                r = sd_journal_process(o->journal);
+        if (r >= 0)
+                r = match_owner(o->journal, run, o->caller);
+        if (r >= 0)
+                r = journal_log_next(o->journal, JOURNAL_AUDIT, &said);
+        if (r <= 0)
+                return r;
+        copy = strdup(run);
+        if (!copy)
+                return -ENOMEM;
+        free(o->run);
+        o->run = copy;
+        return 1;
+}
+
 static bool has_record(char *run, uid_t caller)
 {
+        _cleanup_(journal_owner_done) JournalOwner owner = { .caller = caller };
         _cleanup_journal_ sd_journal *j = NULL;
         _cleanup_json_ json_t *record = NULL;
 
         return journal_log_open(&(JournalQuery){ .run = run }, caller, &j, NULL) >= 0 &&
-               journal_log_next(j, JOURNAL_AUDIT, &record) > 0;
+               journal_log_next(j, JOURNAL_AUDIT, &record) > 0 && journal_owner_has(&owner, record) > 0;
 }
 
 /* The ids in the journal that begin so. Everybody can put some there, so each must have a record that

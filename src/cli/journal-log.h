@@ -26,5 +26,15 @@ int journal_log_open_matches(const char *const *matches, sd_journal **ret, Error
  * fields, MESSAGE, MESSAGE_ID, PRIORITY, __REALTIME_TIMESTAMP and what journald knows of the writer; of output, MESSAGE is a
  * string or, where the bytes are no UTF-8, an array of their numbers. 0: there is none now. */
 int journal_log_next(sd_journal *j, JournalKind kind, json_t **ret);
+/* Whose runs are whose, by what the broker has written: a warden, or what keeps the output, could write any number. */
+typedef struct JournalOwner {
+        uid_t caller;
+        sd_journal *journal;
+        char *run; /* the last one that was the caller's */
+} JournalOwner;
+
+void journal_owner_done(JournalOwner *o);
+/* Whether the run that the record speaks of is the caller's, or CALLER_ANY is asked for. */
+int journal_owner_has(JournalOwner *o, const json_t *record);
 /* Which run an id, or the beginning of one, means. -ENOENT: no record that counts speaks of it. */
 int journal_log_find(const char *run, uid_t caller, char **ret_id, Error **reterr);

@@ -126,7 +126,7 @@ static int log_records(const char *run, const LogArgs *args, Error **reterr)
                 if (r >= 0 && args->follow)
                         r = audit_log_wait(l);
                 if (r < 0)
-                        return error_set(reterr, r, "cannot show the journal: %s", strerror(-r));
+                        return error_set(reterr, r, "cannot show the journal: %s", audit_log_error(l, r));
                 if (!args->follow)
                         return 0;
         }

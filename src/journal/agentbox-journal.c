@@ -10,19 +10,22 @@
  *                systemd-journal, which may read everything that is in the journal
  * descriptors    0 and 1: the connection; the journal's files
  * trusts         the kernel about who has connected (SO_PEERCRED), journald about who has written what
- * must           tell of records alone that name that uid as the caller of their run; whatever the client asks for
+ * must           tell of records alone of runs that the broker has put on record as that uid's; whatever the client asks for, and
+ *                whatever number a warden has written
  * must not       write anything but its answer
  *
  * Stages: who is it, query, answer. */
 
 #include <errno.h>
 #include <poll.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "cli/journal-log.h"
 #include "cli/output.h"
+#include "wire/caller-uid.h"
 
 #define CONNECTION 0
 #define QUERY_PATIENCE_SEC 10
@@ -47,6 +50,14 @@ static int read_query(JournalQuery *ret)
         return journal_query_decode(data, size, ret);
 }
 
+static int check_caller(uid_t uid, Error **reterr)
+{
+        const struct passwd *pw = getpwuid(uid);
+        const char *refusal = caller_uid_refusal(uid, pw ? pw->pw_name : NULL);
+
+        return refusal ? error_set(reterr, -EPERM, "not authorised: uid %u %s", (unsigned) uid, refusal) : 0;
+}
+
 static int say_run(const char *id)
 {
         _cleanup_json_ json_t *line = json_pack("{s:s}", "run", id);
@@ -62,7 +73,7 @@ static int find_run(const JournalQuery *q, uid_t caller, Error **reterr)
         return r < 0 ? r : say_run(id);
 }
 
-static int print_all(sd_journal *j, JournalKind kind)
+static int print_all(sd_journal *j, JournalKind kind, JournalOwner *owner)
 {
         int r;
 
@@ -72,7 +83,9 @@ static int print_all(sd_journal *j, JournalKind kind)
                 r = journal_log_next(j, kind, &record);
                 if (r <= 0)
                         break;
-                r = output_json(record);
+                r = journal_owner_has(owner, record);
+                if (r > 0)
+                        r = output_json(record);
                 if (r < 0)
                         return r;
         }
@@ -103,11 +116,12 @@ static int wait_for_more(sd_journal *j)
 
 static int tell_records(const JournalQuery *q, uid_t caller, Error **reterr)
 {
+        _cleanup_(journal_owner_done) JournalOwner owner = { .caller = caller };
         _cleanup_journal_ sd_journal *j = NULL;
         int r = journal_log_open(q, caller, &j, reterr);
 
         while (r == 0) {
-                r = print_all(j, q->kind);
+                r = print_all(j, q->kind, &owner);
                 if (r < 0 || !q->follow)
                         break;
                 r = wait_for_more(j);
@@ -137,6 +151,8 @@ int main(int argc, char *argv[])
                 return EXIT_FAILURE;
         }
         r = read_query(&q);
+        if (r >= 0)
+                r = check_caller(peer.uid, &e);
         if (r >= 0)
                 r = q.kind == JOURNAL_FIND ? find_run(&q, peer.uid, &e) : tell_records(&q, peer.uid, &e);
         if (r < 0)

@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import box
-from box import AGENTBOX, agentbox, expect, sh, wait_for
+from box import AGENTBOX, agentbox, expect, journal, sh, wait_for
 
 OTHER = "boxother"
 SOCKET = "/run/agentbox-journal"
@@ -106,6 +106,34 @@ def test_a_forged_record_is_not_told():
     for user in (box.USER, None):
         assert "forged" not in expect(agentbox("log", run, as_user=user)).out
         assert expect(agentbox("log", "--output", run, as_user=user)).out == "true\n"
+
+
+def test_a_uid_that_is_passed_on_is_no_caller():
+    """A service of DynamicUser= may have had its number from another one: neither the broker nor the reader serves it, whatever its group."""
+    users()
+    service = ["systemd-run", "-q", "--wait", "--collect", "--pipe", "-p", "DynamicUser=yes", "-p", "SupplementaryGroups=agentbox"]
+    stranger = ["setpriv", "--reuid=54321", "--regid=agentbox", "--clear-groups"]
+    for who, why in ((service, "DynamicUser="), (stranger, "nobody's in the user database")):
+        for args in (["log"], ["run", "-p", "offline", "--", "/bin/true"], ["ps"]):
+            done = subprocess.run([*who, AGENTBOX, *args], capture_output=True, text=True, check=False)
+            # The bus itself may not let in whom it has no name for (a host without libnss-systemd).
+            at_the_bus = args != ["log"] and "not connected" in done.stderr
+            assert done.returncode == 125 and (why in done.stderr or at_the_bus), (who, args, done)
+
+
+def test_a_warden_cannot_give_its_run_to_somebody_else():
+    """Only the broker says whose a run is: a warden that was taken over shows nobody what it likes."""
+    users()
+    uid = sh(["id", "-u", box.USER]).strip()
+    other = ended("echo true", OTHER)
+    for run in (other, "cccccccccc"):
+        unit = f"agentbox-warden-{run}"
+        sh(["systemd-run", "-q", "--wait", "--collect", "--pipe", f"--unit={unit}", "--slice=agentbox-warden.slice", "logger", "--journald"],
+           input=f"MESSAGE=given away\nAGENTBOX_EVENT=egress-denied\nAGENTBOX_DEST_NAME=given.example\nAGENTBOX_RUN_ID={run}\nAGENTBOX_CALLER_UID={uid}\n")
+        assert journal("MESSAGE=given away", f"_SYSTEMD_UNIT={unit}.service")
+        assert "given.example" not in expect(agentbox("log", as_user=box.USER)).out
+        expect(agentbox("log", run, as_user=box.USER), 125, err="knows no run")
+    assert "given.example" in expect(agentbox("log", other)).out
 
 
 def test_the_reader_can_do_nothing_else():
