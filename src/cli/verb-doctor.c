@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "cli/audit-log.h"
 #include "cli/client.h"
@@ -12,7 +13,9 @@
 #include "cli/run-wait.h"
 #include "cli/session.h"
 #include "cli/verbs.h"
+#include "wire/output.h"
 
+#define OUTPUT_JOURNAL_SOCKET "/run/systemd/journal." OUTPUT_NAMESPACE "/socket"
 #define UNVERIFIED "not verified: " /* what the broker says then */
 #define RECORD_TRIES 100u
 #define RECORD_TRY_USEC 20000u
@@ -224,6 +227,22 @@ static int try_detached(json_t *lines)
                         error_message(e, r), "needed for 'agentbox run --detach' alone: see 'systemctl status agentbox-output.socket'");
 }
 
+/* PID 1 leaves the file of the socket where it was, so after that trial it is there as it will be for every run. */
+static int check_output_socket(json_t *lines)
+{
+        struct stat st;
+
+        if (lstat(OUTPUT_JOURNAL_SOCKET, &st) < 0)
+                return errno == ENOENT ? 0 : doctor_add(lines, "host", "output", DOCTOR_WARNING, OUTPUT_JOURNAL_SOCKET " cannot be looked at", "");
+        if (st.st_mode & S_IWOTH)
+                return doctor_add(lines, "host", "output", DOCTOR_WARNING,
+                                "any user of this host can write into the journal that keeps the output of detached runs, and so push that "
+                                "output out",
+                                "see that systemd-journald@agentbox.socket has agentbox's SocketMode=0660 ('systemctl cat "
+                                "systemd-journald@agentbox.socket'), and restart it while no detached run is there");
+        return doctor_add(lines, "host", "output", DOCTOR_OK, "only agentbox writes into the journal of detached runs", "");
+}
+
 static int run_trials(sd_bus *bus, json_t *lines)
 {
         _cleanup_json_ json_t *promises = NULL;
@@ -237,6 +256,8 @@ static int run_trials(sd_bus *bus, json_t *lines)
                         r = try_run(lines, promises, i);
         if (r >= 0)
                 r = try_detached(lines);
+        if (r >= 0)
+                r = check_output_socket(lines);
         return r < 0 ? r : doctor_add_promises(lines, promises);
 }
 

@@ -167,6 +167,36 @@ def test_inside_are_pipes_of_which_it_has_one_end():
     assert stream(run, "stderr").startswith(b"y\n")
 
 
+WRITE = """
+import os, socket
+for name, kind in (("socket", socket.SOCK_DGRAM), ("dev-log", socket.SOCK_DGRAM), ("stdout", socket.SOCK_STREAM)):
+    try:
+        s = socket.socket(socket.AF_UNIX, kind)
+        s.connect("/run/systemd/journal.agentbox/" + name)
+        s.send(b"MESSAGE=flood\\n")
+        print(name, "open")
+    except OSError as e:
+        print(name, os.strerror(e.errno))
+"""
+
+
+def test_nobody_else_writes_to_their_journal():
+    """Not a user of the host, not a run, and not a scope, which has the host's files; what the run printed is there."""
+    box.user(box.USER, "agentbox")
+    run = start_sh("echo hello; sleep 30")
+    wait_for("its output", lambda: stream(run) == b"hello\n")
+    as_user = ["setpriv", f"--reuid={box.USER}", f"--regid={box.USER}", "--init-groups", "--"]
+    closed = "".join(f"{name} Permission denied\n" for name in ("socket", "dev-log", "stdout"))
+    assert sh([*as_user, "/usr/bin/python3", "-c", WRITE]) == closed
+    if box.systemd_version() >= 255 and box.landlock_version() >= 3:  # that scopes need
+        box.policy("live-scope", "[Files]\nRoot=/\n[Network]\nEgress=open\n")
+        assert expect(agentbox("run", "--unit=scope", "-p", "live-scope", "--", "/usr/bin/python3", "-c", WRITE, as_user=box.USER)).out == closed
+    inside = expect(box.run("/usr/bin/python3", "-c", WRITE)).out
+    assert inside.count("No such file") == 3, inside
+    assert "flood" not in sh(["journalctl", "--namespace=agentbox", "-o", "cat", "--no-pager"])
+    sh(["agentbox", "kill", run])
+
+
 def test_a_slow_journal_loses_nothing():
     """It is waited for; the workload waits too."""
     run = start_sh("sleep 1; seq 1 20000; echo end")

@@ -27,7 +27,7 @@ def test_all_is_well():
     promises = statuses(found)
     for name in ("uid", "memory-limit", "wall", "write-execute", "address-filter", "loopback-filter", "egress-record", "settings"):
         assert promises[name] == "ok", (name, promises)
-    for name in ("kernel", "systemd", "journal", "polkit", "cgroups", "bpf", "landlock", "seccomp", "network", "records", "leftovers"):
+    for name in ("kernel", "systemd", "journal", "polkit", "cgroups", "bpf", "landlock", "seccomp", "network", "records", "leftovers", "output"):
         assert found["host", name]["status"] in ("ok", "warning"), (name, found)
 
 
@@ -59,6 +59,22 @@ def test_a_dead_collector_is_found():
     status, found = lines()
     assert status == 1 and trials(found)["--detach"] == "failed" and trials(found)["default"] == "ok", found
     assert "agentbox-output.socket" in found["trial", "--detach"]["message"] + found["trial", "--detach"]["advice"]
+
+
+def test_an_open_journal_of_output_is_found():
+    path = "/etc/systemd/system/systemd-journald@agentbox.socket.d/zz.conf"
+    # As the host would be without agentbox's drop-in, and back again: it is bound anew where nothing needs it.
+    def bind_anew():
+        sh(["systemctl", "daemon-reload"])
+        box.wait_for("no collector", lambda: not sh(["systemctl", "list-units", "--plain", "--no-legend", "agentbox-output@*"]))
+        sh(["systemctl", "stop", "systemd-journald@agentbox.service", "systemd-journald@agentbox.socket"], check=False)
+
+    box.at_end(bind_anew)
+    box.write_file(path, "[Socket]\nSocketMode=0666\n")
+    bind_anew()
+    status, found = lines()
+    assert status == 0 and found["host", "output"]["status"] == "warning", found["host", "output"]
+    assert "systemd-journald@agentbox.socket" in found["host", "output"]["advice"]
 
 
 def test_members_get_what_they_may():
