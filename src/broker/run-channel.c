@@ -115,14 +115,14 @@ static bool take_listener(Run *r, const Buf *message, int fd)
                memcmp(message->data, EXEC_LISTENER, message->size) == 0 && run_warden_pass_listener(r, fd) >= 0;
 }
 
-/* Whether it says that the files are there: once, and only where some were sent. */
+/* Whether it says that the files are there, if there are any: once. */
 static bool take_copied(Run *r, const Buf *message)
 {
         ExecCopied c;
 
-        if (!r->copy || !r->copy->awaits_copied || exec_copied_decode(message->data, message->size, &c) < 0)
+        if (!r->awaits_copied || exec_copied_decode(message->data, message->size, &c) < 0)
                 return false;
-        r->copy->awaits_copied = false;
+        r->awaits_copied = false;
         run_copy_on_copied(r, &c);
         return true;
 }
@@ -201,9 +201,9 @@ static int on_executed(sd_event_source *source, int fd, uint32_t revents, void *
                 run_on_failure(r, &f);
                 return 0;
         }
-        if (!run_copy_awaits_copied(r))
+        if (!r->awaits_copied)
                 run_on_executed(r);
-        else if (source) /* it died over the caller's files; of what, PID 1 says soon */
+        else if (source) /* it died before it came to that; of what, PID 1 says soon */
                 return sd_event_source_set_enabled(source, SD_EVENT_OFF);
         else
                 run_on_failure(r, &(ExecFailure){ .stage = EXEC_STAGE_UNPACK });
@@ -257,6 +257,7 @@ static int send_spec(Run *r, int memfd, int executed)
                         copy_in >= 0 ? RUNSPEC_FDS_MAX : RUNSPEC_FDS);
         if (k >= 0 && copy_in >= 0)
                 run_copy_on_sent(r);
+        r->awaits_copied = true;
         run_output_on_sent(r);
         return k;
 }

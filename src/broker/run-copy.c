@@ -203,17 +203,18 @@ void run_copy_on_sent(Run *r)
         /* A sender must see when the shim is gone. */
         closep(&r->copy->in_fd);
         r->copy->in_fd = -1;
-        r->copy->awaits_copied = true;
+        r->copy->was_in = true;
 }
 
 void run_copy_on_copied(Run *r, const ExecCopied *c)
 {
-        record_copied(r, AUDIT_COPY_IN, "in", c->files, c->bytes, c->left);
+        if (run_copy_is_in(r))
+                record_copied(r, AUDIT_COPY_IN, "in", c->files, c->bytes, c->left);
 }
 
-bool run_copy_awaits_copied(const Run *r)
+bool run_copy_is_in(const Run *r)
 {
-        return r->copy && r->copy->awaits_copied;
+        return r->copy && r->copy->was_in;
 }
 
 static const char *why_shim_died(Run *r)
@@ -237,7 +238,7 @@ static const char *why_shim_died(Run *r)
         for (size_t i = 0; i < ELEMENTSOF(rows); i++)
                 if (r->status.result && streq(rows[i].result, r->status.result))
                         return rows[i].text;
-        return r->kill_reason != KILL_NONE ? "the run was ended meanwhile" : "the shim died over it";
+        return r->kill_reason != KILL_NONE ? "the run was ended meanwhile" : "the shim died";
 }
 
 static char *why_not_unpacked(Run *r, int error)
@@ -283,6 +284,8 @@ char *run_copy_on_unpack_failure(Run *r, int error)
         _cleanup_free_ char *why = why_not_unpacked(r, error);
         char *text;
 
+        if (!run_copy_is_in(r))
+                return asprintf(&text, "the command was not executed: %s", why ?: "?") < 0 ? NULL : text;
         record_refused(r, "nothing is copied in", 0, 0, why);
         return asprintf(&text, "cannot copy in: %s", why ?: "?") < 0 ? NULL : text;
 }

@@ -16,7 +16,7 @@ typedef struct Run Run;
 
 typedef struct RunCopy {
         int in_fd;          /* the caller's pipe; -1: none, or the shim has it */
-        bool awaits_copied; /* it has not said yet that the files are there */
+        bool was_in;        /* the shim has it, or had it */
         int out_fd;         /* the caller's other pipe; -1: none, or it is over */
         char **paths;       /* what goes out, beneath the workspace */
         int workspace_fd;   /* -1: not known, or it is over; with a view: its changes */
@@ -44,13 +44,13 @@ bool run_copy_wants_workspace(const Run *r);
 int run_copy_open_scope_workspace(const char *path);
 /* The shim has it. */
 void run_copy_on_sent(Run *r);
-/* The shim has said that the files are there, or that they will not be. */
+/* The shim has said that the files are there, if any were to come. */
 void run_copy_on_copied(Run *r, const ExecCopied *c);
-/* In words; newly allocated. Written down, too. error 0: it died over them, and PID 1 has said of what
- * (r->status). */
+/* In words; newly allocated. What it says of files is written down, too. error 0: the shim died, over them or before, and PID 1
+ * has said of what (r->status). */
 char *run_copy_on_unpack_failure(Run *r, int error);
-/* The shim has the files to write still: nothing was executed. */
-bool run_copy_awaits_copied(const Run *r);
+/* The shim has files of the caller's. */
+bool run_copy_is_in(const Run *r);
 /* All processes of the run are dead: whether its results are out, or will not be. run_end() follows when
  * they are. */
 bool run_copy_is_over(Run *r);

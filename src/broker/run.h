@@ -127,6 +127,7 @@ struct Run {
         sd_event_source *deadline; /* of the start, later of the end */
 
         int channel_fd, executed_fd;
+        bool awaits_copied; /* the shim has not said yet that the caller's files, if there are any, are in the workspace */
         sd_event_source *channel_source, *executed_source;
         Attest attest;
         struct ucred peer;

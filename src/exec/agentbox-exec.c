@@ -27,8 +27,8 @@
  *
  * Stages: attest, receive, stdio, tty, limits, capabilities, landlock, seccomp, unpack, cwd, execve (enum
  * ExecStage). The
- * first that fails sends one ExecFailure and ends the process. The closing of "executed" without such a
- * message means that the workload runs.
+ * first that fails sends one ExecFailure and ends the process. After unpack comes an ExecCopied; the closing of "executed"
+ * after it, and without a failure, means that the workload runs.
  */
 
 #include <assert.h>
@@ -187,17 +187,18 @@ static int stage_seccomp(Shim *s)
         return exec_confine_seccomp(&s->spec, s->channel);
 }
 
-/* Behind the filter: whoever finds a way to make a fool of it with a stream has what a workload has, and no more. */
+/* Behind the filter: whoever finds a way to make a fool of it with a stream has what a workload has, and no more. What is said at
+ * the end is said in any case: a shim that dies before has executed nothing. */
 static int stage_unpack(Shim *s)
 {
         _cleanup_buf_ Buf message = {};
-        ExecCopied copied;
-        int r;
+        ExecCopied copied = {};
+        int r = 0;
 
-        if (s->fds.copy_in < 0)
-                return 0;
-        r = exec_unpack(s->workspace, s->fds.copy_in, &copied);
-        close(s->fds.copy_in);
+        if (s->fds.copy_in >= 0) {
+                r = exec_unpack(s->workspace, s->fds.copy_in, &copied);
+                close(s->fds.copy_in);
+        }
         if (r >= 0)
                 r = exec_copied_encode(&copied, &message);
         return r < 0 ? r : exec_channel_send(s->channel, &message);

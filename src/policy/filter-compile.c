@@ -31,8 +31,8 @@ const char *const filter_profile_names[_FILTER_PROFILE_MAX] = {
 static const char *const shim_calls[] = { "keyctl", "landlock_add_rule", "landlock_create_ruleset",
         "landlock_restrict_self", "openat2", "seccomp" };
 
-/* Without these not even the shim's execve would come to be, or no process would come to its end. */
-static const char *const vital_calls[] = { "execve", "exit", "exit_group", "rt_sigreturn" };
+/* Without these not even the shim's execve would come to be, nor what it says before, or no process would come to its end. */
+static const char *const vital_calls[] = { "execve", "exit", "exit_group", "rt_sigreturn", "write" };
 
 #define PROGRAM_MAX BPF_MAXINSNS
 

@@ -245,6 +245,8 @@ static void test_errors(void **state)
         assert_refused(&s, "\"execve\"");
         s.deny = (char *[]){ (char *) "@process", NULL };
         assert_refused(&s, "\"execve\"");
+        s.deny = (char *[]){ (char *) "write", NULL };
+        assert_refused(&s, "\"write\"");
         s.deny = NULL;
         s.profile = _FILTER_PROFILE_MAX;
         assert_refused(&s, "profile");

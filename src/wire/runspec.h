@@ -124,7 +124,8 @@ const char *exec_stage_to_string(ExecStage stage); /* "receive", ...; never NULL
 /* bpf(EXEC_CANARY_END, NUMBER): a command that no kernel has. */
 #define EXEC_CANARY_END UINT64_C(0x61676e74626f7831)
 
-/* The files are in the workspace: so many, of so many bytes; and so many the caller says it left out. */
+/* Of every run: it is confined, and only execve is left. The files are in the workspace: so many, of so many bytes; and so many
+ * the caller says it left out. */
 #define EXEC_COPIED_MAGIC 0x31494241u /* "ABI1" */
 #define EXEC_COPIED_SIZE 28u
 typedef struct ExecCopied {
