@@ -14,6 +14,7 @@
 /* A start includes what the caller's answer to polkit takes, and a busy machine. */
 /* Hundreds may be asked for at once, on a slow machine; they start one after another. */
 #define RUN_TIMEOUT (600 * USEC_PER_SEC)
+#define QUESTIONS_MAX 3u
 
 static inline void bus_message_unrefp(sd_bus_message **m)
 {
@@ -101,10 +102,15 @@ static int new_call(sd_bus *bus, const char *member, sd_bus_message **ret)
         return sd_bus_message_set_allow_interactive_authorization(*ret, isatty(STDERR_FILENO));
 }
 
+static int call_once(sd_bus *bus, sd_bus_message *m, sd_bus_message **ret, sd_bus_error *reterr)
+{
+        return sd_bus_call(bus, m, isatty(STDERR_FILENO) ? RUN_TIMEOUT : CALL_TIMEOUT, reterr, ret);
+}
+
 static int call(sd_bus *bus, sd_bus_message *m, sd_bus_message **ret, Error **reterr)
 {
         _cleanup_bus_error_ sd_bus_error e = SD_BUS_ERROR_NULL;
-        int r = sd_bus_call(bus, m, isatty(STDERR_FILENO) ? RUN_TIMEOUT : CALL_TIMEOUT, &e, ret);
+        int r = call_once(bus, m, ret, &e);
 
         return r < 0 ? client_error(&e, r, reterr) : 0;
 }
@@ -329,9 +335,8 @@ int client_kill(sd_bus *bus, const char *run, int signal, Error **reterr)
                      : call(bus, m, &reply, reterr);
 }
 
-/* Calls member with one string argument, or none where argument is NULL. */
-static int call_with_string(
-                sd_bus *bus, const char *member, const char *argument, sd_bus_message **ret, Error **reterr)
+/* A call of member with one string argument, or none where argument is NULL. */
+static int new_call_with_string(sd_bus *bus, const char *member, const char *argument, sd_bus_message **ret, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *m = NULL;
         int r = new_call(bus, member, &m);
@@ -341,20 +346,40 @@ static int call_with_string(
         if (r < 0)
                 return error_set(reterr, r, r == -EINVAL ? "not UTF-8 text" : "cannot ask the broker: %s",
                                 strerror(-r));
-        return call(bus, m, ret, reterr);
+        *ret = TAKE_PTR(m);
+        return 0;
+}
+
+/* What changes nothing may be asked again: where a broker died over it, its successor answers. */
+static int ask(sd_bus *bus, const char *member, const char *argument, sd_bus_message **ret, Error **reterr)
+{
+        for (unsigned n = 1;; n++) {
+                _cleanup_bus_error_ sd_bus_error e = SD_BUS_ERROR_NULL;
+                _cleanup_message_ sd_bus_message *m = NULL;
+                int r = new_call_with_string(bus, member, argument, &m, reterr);
+
+                if (r < 0)
+                        return r;
+                r = call_once(bus, m, ret, &e);
+                if (r >= 0)
+                        return 0;
+                if (n >= QUESTIONS_MAX || !sd_bus_error_has_names(&e, SD_BUS_ERROR_NO_REPLY, AGENTBOX_ERROR_SHUTTING_DOWN))
+                        return client_error(&e, r, reterr);
+        }
 }
 
 int client_thaw(sd_bus *bus, const char *run, Error **reterr)
 {
-        _cleanup_message_ sd_bus_message *reply = NULL;
+        _cleanup_message_ sd_bus_message *m = NULL, *reply = NULL;
+        int r = new_call_with_string(bus, "ThawRun", run, &m, reterr);
 
-        return call_with_string(bus, "ThawRun", run, &reply, reterr);
+        return r < 0 ? r : call(bus, m, &reply, reterr);
 }
 
 int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
-        int r = call_with_string(bus, "ListRuns", NULL, &reply, reterr);
+        int r = ask(bus, "ListRuns", NULL, &reply, reterr);
 
         if (r < 0)
                 return r;
@@ -365,7 +390,7 @@ int client_list_runs(sd_bus *bus, json_t **ret, Error **reterr)
 int client_get_run(sd_bus *bus, const char *run, json_t **ret, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
-        int r = call_with_string(bus, "GetRun", run, &reply, reterr);
+        int r = ask(bus, "GetRun", run, &reply, reterr);
 
         if (r < 0)
                 return r;
@@ -445,7 +470,7 @@ int client_connect_for(const char *run, sd_bus **ret_bus, char **ret_id, Error *
 int client_prepare_run(sd_bus *bus, const char *policy, char ***ret, Error **reterr)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
-        int r = call_with_string(bus, "PrepareRun", policy, &reply, reterr);
+        int r = ask(bus, "PrepareRun", policy, &reply, reterr);
 
         if (r < 0)
                 return r;
@@ -474,7 +499,7 @@ int client_doctor(sd_bus *bus, json_t **ret, Error **reterr)
 {
         static const char *const names[] = { "check", "status", "message", "advice" };
         _cleanup_message_ sd_bus_message *reply = NULL;
-        int r = call_with_string(bus, "Doctor", NULL, &reply, reterr);
+        int r = ask(bus, "Doctor", NULL, &reply, reterr);
 
         return r < 0 ? r : read_rows(reply, names, ret, reterr);
 }
@@ -483,7 +508,7 @@ int client_list_promises(sd_bus *bus, json_t **ret, Error **reterr)
 {
         static const char *const names[] = { "name", "promise", "advice", "trial" };
         _cleanup_message_ sd_bus_message *reply = NULL;
-        int r = call_with_string(bus, "ListPromises", NULL, &reply, reterr);
+        int r = ask(bus, "ListPromises", NULL, &reply, reterr);
 
         return r < 0 ? r : read_rows(reply, names, ret, reterr);
 }

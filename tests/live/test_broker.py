@@ -125,6 +125,18 @@ def test_broker_restarted_during_a_run():
     assert events(found).count("run-ended") == 1
 
 
+def test_a_question_is_asked_again_where_the_broker_died_over_it():
+    found = expect(agentbox("run", "--detach", "--timeout", "60s", "--", "/bin/sh", "-c", "sleep 6; exit 9")).out.split()[-1]
+    for verb, status in ((["ps"], 0), (["show", found], 0), (["wait", found], 9)):
+        pid = wait_for("a broker", broker_pid)
+        os.kill(pid, signal.SIGSTOP)
+        client = subprocess.Popen(["agentbox", *verb], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        time.sleep(0.5)  # where it has not asked by then, it asks the next one
+        os.kill(pid, signal.SIGKILL)
+        out, err = client.communicate(timeout=60 * box.SLOWNESS)
+        assert client.returncode == status, (verb, client.returncode, out, err)
+
+
 @within(400)
 def test_broker_killed_at_every_moment():
     """SIGKILL at points spread over the whole life of a run; afterwards no leftover, one end on record, no hang."""
