@@ -14,6 +14,7 @@ static const struct {
         [FD_STORE_COPY] = { "copy-", "" },
         [FD_STORE_OUTPUT] = { "output-", "\nFDPOLL=0" },
         [FD_STORE_MAIN] = { "main-", "\nFDPOLL=0" },
+        [FD_STORE_LISTENER] = { "listener-", "" },
         [FD_STORE_TRIPWIRES] = { "tripwires-", "\nFDPOLL=0" },
 };
 

@@ -254,6 +254,7 @@ static void finish(Run *r)
         }
         if (r->pidfd >= 0)
                 fd_store_drop(FD_STORE_MAIN, r->id);
+        run_warden_let_go(r);
         if (!removed_or_later(r))
                 return;
         if (r->refused) {

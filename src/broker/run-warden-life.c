@@ -9,6 +9,7 @@
 #include <systemd/sd-journal.h>
 
 #include "base/escape.h"
+#include "broker/fd-store.h"
 #include "broker/run.h"
 #include "policy/filter-compile.h"
 #include "wire/bus-iface.h"
@@ -215,6 +216,7 @@ int run_warden_adopt(Run *r, bool has_unit)
         if (!w)
                 return -ENOMEM;
         w->tally_fd = openat(r->dir_fd, WARDEN_TALLY_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        w->listener_fd = fd_store_take(&r->manager->stored, FD_STORE_LISTENER, r->id);
         if (!has_unit || ask_now(r) < 0)
                 return 0;
         w->was_up = true;
@@ -256,6 +258,12 @@ void run_warden_end(Run *r)
 bool run_warden_is_over(const Run *r)
 {
         return !r->warden || r->warden->is_over;
+}
+
+void run_warden_let_go(Run *r)
+{
+        if (r->warden && r->warden->listener_fd >= 0)
+                fd_store_drop(FD_STORE_LISTENER, r->id);
 }
 
 /* ---- what it has counted */

@@ -12,6 +12,7 @@
 #include <systemd/sd-journal.h>
 
 #include "base/io.h"
+#include "broker/fd-store.h"
 #include "broker/host-config.h"
 #include "broker/loopback-filter.h"
 #include "broker/run.h"
@@ -510,6 +511,9 @@ int run_warden_pass_listener(Run *r, int fd)
                 w->listener_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
                 if (w->listener_fd < 0)
                         return -errno;
+                k = fd_store_put(FD_STORE_LISTENER, r->id, &w->listener_fd, 1);
+                if (k < 0)
+                        return k;
         }
         k = send_message(w->calls_fd, WITNESS_LISTENER, strlen(WITNESS_LISTENER), &fd, 1);
         closep(&w->calls_fd);

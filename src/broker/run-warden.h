@@ -38,7 +38,7 @@ typedef struct RunWarden {
         int journal_fd, notify_fd, tally_fd;
         int calls_fd, calls_theirs_fd; /* a pair: over it goes the listener of the run's filter, past the warden to its witness */
         int proc_fd;
-        /* OnDenied=kill: never used, but held, so that who made a call that the run is ended for does not go on when the
+        /* OnDenied=kill: never used, but held, here and by PID 1 for the next broker, so that who made a call that the run is ended for does not go on when the
          * warden, which asks for that by its own end, is gone. */
         int listener_fd;
 
@@ -107,6 +107,8 @@ void run_warden_catch_up(Run *r);
 void run_warden_end(Run *r);
 /* Nothing of it is left; also where the run has none. */
 bool run_warden_is_over(const Run *r);
+/* What PID 1 holds of it for the next broker: the run has ended. */
+void run_warden_let_go(Run *r);
 /* Takes what it has counted over into the result. */
 void run_warden_count(Run *r);
 /* Puts on record what it has counted and could not. */

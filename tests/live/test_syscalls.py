@@ -4,6 +4,8 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
+import time
 
 import box
 from box import agentbox, events, expect, journal, newest_run, policy, records, run, run_python, sh, start, wait_for, within
@@ -215,6 +217,44 @@ def test_kill():
     # A child's attempt ends the run, too; and an ordinary program is none the wiser.
     done = python("import subprocess\nprint(subprocess.call(['/bin/ls', '/']))", policy="live-kill")
     assert done.status == 0 and denied(done.run) == [], done
+
+
+@within(200)
+def test_kill_holds_through_another_broker():
+    """The listener stays where the next broker finds it: who called does not go on, whether the broker was restarted or died,
+    with the witness gone and this broker doing nothing."""
+    policy("live-kill", "[Syscalls]\nOnDenied=kill\n")
+    for end_broker in (box.broker_restart, lambda: os.kill(box.broker_pid(), signal.SIGKILL)):
+        client = start("/usr/bin/python3", "-u", "-c", HEAD + r"""
+import os, signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+sys.stdin.readline()
+os.write(1, b"went on %%i\n" %% call(%i, 0x10000000))
+while True: signal.pause()
+""" % ATTEMPTS[0][1][MACHINE], policy="live-kill", options=["--timeout", "60s"], stdin=-1)
+        assert client.stdout.readline() == b"ready\n"
+        run_id = newest_run(lambda r: r.get("state") == "running")["run"]
+        pid = box.broker_pid()
+        end_broker()
+        wait_for("the next broker", lambda old=pid: box.broker_pid() not in (0, old) or agentbox("ps").status)
+        agentbox("show", run_id)  # it has adopted it
+        pid = box.broker_pid()
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            client.stdin.write(b"\n")
+            client.stdin.flush()
+            wait_for("the warden's end", lambda: not witness(run_id))
+            time.sleep(0.5)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        out, err = client.communicate(timeout=60 * box.SLOWNESS)
+        assert out == b"" and b"system call unshare denied" in err, (out, err)
+        wait_for("its end", lambda: "run-ended" in events(run_id), 30)
+        assert records(run_id, "run-ended")[0]["AGENTBOX_REASON"] == "killed"
+    # Nothing is left with PID 1.
+    stored = subprocess.run(["systemd-analyze", "fdstore", "agentboxd.service"], capture_output=True, text=True, check=False)
+    assert "listener-" not in stored.stdout, stored.stdout
 
 
 def test_ordinary_programs_are_on_no_record():
