@@ -282,7 +282,7 @@ static char *message_of(const Case *c, unsigned version)
                 .uid = 1000,
                 .gid = 1000,
         };
-        const WardenPlan plan = {};
+        const WardenPlan plan = { .cpu_percent = 100 };
         const WardenUnit warden = { .systemd_version = version,
                 .description = "warden of agentbox run x",
                 .root_directory = "/run/agentbox/x/warden",

@@ -44,6 +44,7 @@ static void warden_cgroup(Fixture *f, bool v2)
                 fixture_write(f, "unified/WARDEN/memory.swap.max", "0\n");
                 fixture_write(f, "unified/WARDEN/memory.oom.group", "1\n");
                 fixture_write(f, "unified/WARDEN/pids.max", "16\n");
+                fixture_write(f, "unified/WARDEN/cpu.max", "100000 100000\n");
                 fixture_write(f, "proc/4720/cgroup", "0::" WARDEN_GROUP "\n");
                 return;
         }
@@ -51,6 +52,8 @@ static void warden_cgroup(Fixture *f, bool v2)
         fixture_write(f, "memory/WARDEN/memory.limit_in_bytes", "268435456\n");
         fixture_write(f, "memory/WARDEN/memory.memsw.limit_in_bytes", "268435456\n");
         fixture_write(f, "pids/WARDEN/pids.max", "16\n");
+        fixture_write(f, "cpu/WARDEN/cpu.cfs_quota_us", "100000\n");
+        fixture_write(f, "cpu/WARDEN/cpu.cfs_period_us", "100000\n");
         fixture_write(f, "devices/WARDEN/devices.list", "c 1:3 rwm\n");
         fixture_write(f, "proc/4720/cgroup",
                         "8:pids:" WARDEN_GROUP "\n4:cpu,cpuacct:/\n3:memory:" WARDEN_GROUP
@@ -292,6 +295,8 @@ WARDEN(cgroup_none, w->input.control_group = "")
 WARDEN(memory_unlimited, fixture_write(f, "unified/WARDEN/memory.max", "max\n"))
 WARDEN(memory_v1, fixture_write(f, "memory/WARDEN/memory.limit_in_bytes", "268435457\n"))
 WARDEN(swap, fixture_write(f, "unified/WARDEN/memory.swap.max", "max\n"))
+WARDEN(cpu, fixture_write(f, "unified/WARDEN/cpu.max", "max 100000\n"))
+WARDEN(cpu_v1, fixture_write(f, "cpu/WARDEN/cpu.cfs_quota_us", "-1\n"))
 WARDEN(tasks, fixture_write(f, "unified/WARDEN/pids.max", "17\n"))
 WARDEN(oom_single, fixture_write(f, "unified/WARDEN/memory.oom.group", "0\n"))
 WARDEN(devices, fixture_write(f, "devices/WARDEN/devices.list", "a *:* rwm\n"))
@@ -339,6 +344,7 @@ const Break warden_breaks[] = {
         B("warden-limits", no_warden), B("warden-limits", cgroup_other, .v2 = true), B("warden-limits", cgroup_none),
         B("warden-limits", memory_unlimited, .v2 = true), B("warden-limits", memory_v1),
         B("warden-limits", swap, .v2 = true), B("warden-limits", tasks, .v2 = true),
+        B("warden-limits", cpu, .v2 = true), B("warden-limits", cpu_v1),
         B("warden-limits", oom_single, .v2 = true), B("warden-limits", devices),
         B("warden-limits", open_files), B("warden-limits", file_size), B("warden-limits", core),
         B("warden-addresses", no_warden), B("warden-addresses", no_programs), B("warden-addresses", allow_everything),

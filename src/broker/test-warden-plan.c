@@ -54,6 +54,20 @@ static void test_nothing_allowed(void **state)
         assert_true(prefixes_hold(p.deny, "10.0.0.1"));
 }
 
+static void test_processor_time(void **state)
+{
+        static const struct {
+                const char *quota;
+                uint32_t percent;
+        } rows[] = { { "Limits.CPUQuota=1%", 50 }, { "Limits.CPUQuota=70%", 70 }, { "Limits.CPUQuota=100%", 100 }, { "Limits.CPUQuota=800%", 200 } };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                _cleanup_(warden_plan_done) WardenPlan p = plan_of(RULES(rows[i].quota), "", NULL);
+
+                assert_int_equal(p.cpu_percent, rows[i].percent);
+        }
+}
+
 static void test_rules(void **state)
 {
         _cleanup_(warden_plan_done) WardenPlan p = plan_of(
@@ -385,7 +399,7 @@ int main(void)
 {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_nothing_allowed),
-                cmocka_unit_test(test_rules),
+                cmocka_unit_test(test_processor_time), cmocka_unit_test(test_rules),
                 cmocka_unit_test(test_resolves),
                 cmocka_unit_test(test_name_servers),
                 cmocka_unit_test(test_allowed_all_the_same),

@@ -288,7 +288,7 @@ static int check_cgroup(const VerifyInput *in, Buf *why)
 static int check_cgroup_limits(const VerifyInput *in, Buf *why)
 {
         static int (*const checks[])(const VerifyInput *in, Buf *why) = { verify_memory_limit,
-                verify_swap_limit, verify_tasks_limit, verify_device_filter, verify_oom_group };
+                verify_swap_limit, verify_tasks_limit, verify_cpu_limit, verify_device_filter, verify_oom_group };
         /* The last one has no counterpart in v1. */
         size_t n = ELEMENTSOF(checks) - (in->host->cgroup_root_memory != NULL);
         VerifyInput w = as_unit(in);

@@ -107,6 +107,7 @@ int warden_plan_make(
                 .connections = policy_is_set(p, NETWORK_CONNECTIONS)
                                                ? (uint32_t) policy_u64(p, NETWORK_CONNECTIONS)
                                                : WARDEN_CONNECTIONS_DEFAULT,
+                .cpu_percent = (uint32_t) MAX2(WARDEN_CPU_MIN, MIN2(WARDEN_CPU_MAX, policy_u64(p, LIMITS_CPU_QUOTA))),
                 .record_allowed = policy_u64(p, AUDIT_ALLOWED_EGRESS) != 0,
                 .host = *host,
         };

@@ -14,12 +14,16 @@
  * this host's network; and what its unit must therefore be able to reach. Pure. */
 
 #define WARDEN_CONNECTIONS_DEFAULT 1024u
+/* As much processor time as its run may have, but so much that it can begin at all, and no more than its two processes can use. */
+#define WARDEN_CPU_MIN 50u
+#define WARDEN_CPU_MAX 200u
 
 typedef struct WardenPlan {
         EgressRule *rules;
         uint32_t n_rules;
         uint64_t egress_bytes; /* UINT64_MAX: no limit */
         uint32_t connections;
+        uint32_t cpu_percent;
         bool record_allowed;
         HostConfig host; /* without its proxy where there is no rule: nothing goes out then */
         bool resolves; /* a rule or the proxy is a name: it starts a resolver, which needs libraries and /etc

@@ -119,6 +119,12 @@ static int fill_memory(const WardenUnit *w, UnitProp *q)
         return 1;
 }
 
+static int fill_cpu(const WardenUnit *w, UnitProp *q)
+{
+        q->u = w->plan->cpu_percent * UINT64_C(10000);
+        return 1;
+}
+
 #define ROW(n, kind, promise, ...)                                                       \
         {                                                                                \
                 .name = n, .type = UNIT_PROP_##kind, .verified_by = promise, __VA_ARGS__ \
@@ -168,6 +174,8 @@ const WardenPropRow warden_prop_rows[] = {
         ROW("MemorySwapMax", U64, "warden-limits", .u = 0),
         ROW("MemoryZSwapMax", U64, "warden-limits", .since = 253, .u = 0),
         SETTING("MemoryPressureWatch", STRING, "else a file of the cgroup is shown in the root", .since = 254, .s = "no"),
+        /* What a run can make it do, refused calls without end for example, costs the host no more than the run itself may. */
+        ROW("CPUQuotaPerSecUSec", U64, "warden-limits", .fill = fill_cpu),
         ROW("TasksMax", U64, "warden-limits", .u = TASKS_MAX),
         ROW("DevicePolicy", STRING, "warden-limits", .s = "closed"),
         ROW("IPAddressAllow", PREFIXES, "warden-addresses", .fill = fill_allow),

@@ -228,7 +228,7 @@ const PolicyKeyInfo policy_keys[_POLICY_KEY_MAX] = {
                 .section = "Limits", .name = "CPUQuota", .type = POLICY_TYPE_PERCENT,
                 .order = POLICY_ORDER_LOWER, .by = POLICY_BY_SERVICE | POLICY_BY_SCOPE,
                 .fallback = "100%", .min = 1, .max = 819200,
-                .doc = "Processor time, in percent of one processor.",
+                .doc = "Processor time, in percent of one processor. The warden of a filtered run may use as much again, from 50% to 200%.",
         },
         [LIMITS_MEMORY] = {
                 .section = "Limits", .name = "Memory", .type = POLICY_TYPE_SIZE,

@@ -73,6 +73,19 @@ int calls_flush(CallRecords *r, uint64_t now)
         return 0;
 }
 
+/* Not for less than this: it would wake up for nothing else. */
+#define DEBT_MIN 1000
+
+uint64_t cpu_share_wait(CpuShare *s, uint64_t used, uint64_t now)
+{
+        uint64_t elapsed = MIN2(now - s->at, (uint64_t) CPU_SHARE_BURST * CPU_SHARE), spent = MIN2(used - s->used, (uint64_t) CPU_SHARE_BURST);
+
+        s->credit = MIN2(s->credit + (int64_t) (elapsed / CPU_SHARE), CPU_SHARE_BURST) - (int64_t) spent;
+        s->at = now - (elapsed % CPU_SHARE);
+        s->used = used;
+        return s->credit > -DEBT_MIN ? 0 : (uint64_t) -s->credit * CPU_SHARE;
+}
+
 int calls_open(CallRecords *r, const WardenSpec *spec, EgressTally *tally, int journal_fd)
 {
         *r = (CallRecords){ .tally = tally, .bucket = BUCKET_FULL(BURST) };

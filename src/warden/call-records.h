@@ -36,5 +36,17 @@ int calls_open(CallRecords *r, const WardenSpec *spec, EgressTally *tally, int j
 void calls_close(CallRecords *r);
 void calls_denied(CallRecords *r, const DeniedCall *c, uint64_t now);
 bool calls_pending(const CallRecords *r);
+/* How long its witness does nothing, in µs, so that of its processor time, used so far, it has no more than a share. What it counts is
+ * exact all the same: who calls waits. Pure. */
+typedef struct CpuShare {
+        uint64_t used, at;
+        int64_t credit;
+} CpuShare;
+
+#define CPU_SHARE_BURST INT64_C(2000000) /* µs */
+#define CPU_SHARE 10                     /* a tenth of a processor */
+#define CPU_SHARE_FULL(used_now, now) ((CpuShare){ .used = (used_now), .at = (now), .credit = CPU_SHARE_BURST })
+uint64_t cpu_share_wait(CpuShare *s, uint64_t used, uint64_t now);
+
 /* 0: nothing is left. */
 int calls_flush(CallRecords *r, uint64_t now);

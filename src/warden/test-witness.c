@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "policy/filter-compile.h"
+#include "warden/call-records.h"
 #include "warden/denied-call.h"
 #include "warden/warden-records.h"
 #include "warden/witness.h"
@@ -403,12 +404,41 @@ static void test_args(void **state)
         }
 }
 
+/* A flood, by a clock of its own: 34 µs of processor time for each call, and none of what is waited. */
+static void test_share(void **state)
+{
+        CpuShare s = CPU_SHARE_FULL(7, 1000);
+        uint64_t used = 7, now = 1000, waited = 0;
+
+        for (unsigned i = 0; i < 1000000; i++) {
+                uint64_t wait;
+
+                used += 34;
+                now += 34;
+                wait = cpu_share_wait(&s, used, now);
+                /* What is refused in good faith, a burst of it, is not held up. */
+                if (used < CPU_SHARE_BURST)
+                        assert_int_equal(wait, 0);
+                assert_true(wait < 60000);
+                now += wait;
+                waited += wait;
+                assert_true(used - 7 <= (uint64_t) CPU_SHARE_BURST + (now - 1000) / CPU_SHARE + 2000);
+        }
+        assert_true(waited > 0);
+        /* After a while of nothing it has its burst again, and no more than that. */
+        now += UINT64_C(1) << 50;
+        assert_int_equal(cpu_share_wait(&s, used, now), 0);
+        assert_true(s.credit <= CPU_SHARE_BURST);
+        used += 3 * (uint64_t) CPU_SHARE_BURST;
+        assert_true(cpu_share_wait(&s, used, now + 1) <= (uint64_t) CPU_SHARE_BURST * CPU_SHARE);
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_names), cmocka_unit_test(test_args),  cmocka_unit_test(test_one),
                 cmocka_unit_test(test_canaries), cmocka_unit_test(test_flood), cmocka_unit_test(test_fatal),
-                cmocka_unit_test(test_death), cmocka_unit_test(test_abandoned),
+                cmocka_unit_test(test_death), cmocka_unit_test(test_abandoned), cmocka_unit_test(test_share),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

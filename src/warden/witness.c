@@ -31,14 +31,20 @@ typedef struct Witness {
         bool armed; /* the shim has tried what is to be recorded; from here on it is the run's */
         uint32_t n_tried;
         uint64_t now, flush_at; /* 0: nothing waits */
+        CpuShare share;
 } Witness;
 
-static uint64_t now_usec(void)
+static uint64_t usec_of(clockid_t clock)
 {
         struct timespec t;
 
-        clock_gettime(CLOCK_MONOTONIC, &t);
+        clock_gettime(clock, &t);
         return (uint64_t) t.tv_sec * USEC_PER_SEC + (uint64_t) t.tv_nsec / 1000;
+}
+
+static uint64_t now_usec(void)
+{
+        return usec_of(CLOCK_MONOTONIC);
 }
 
 static int tell(const Witness *w, char what)
@@ -186,6 +192,15 @@ static int on_call(Witness *w)
         return w->kill_on_denied ? on_fatal(w, &c) : answer(w, n.id, EPERM);
 }
 
+/* Who calls without end waits: it is a run's own time then, not the host's, nor that of the warden, whose unit this is. */
+static void hold_back(Witness *w)
+{
+        uint64_t usec = cpu_share_wait(&w->share, usec_of(CLOCK_PROCESS_CPUTIME_ID), now_usec());
+
+        if (usec > 0)
+                (void) poll(NULL, 0, (int) (usec / USEC_PER_MSEC));
+}
+
 /* ---- the loop */
 
 static int time_left(Witness *w)
@@ -220,6 +235,7 @@ static int serve(Witness *w)
                 r = on_call(w);
                 if (r < 0)
                         return r;
+                hold_back(w);
         }
 }
 
@@ -231,6 +247,7 @@ static int run(Witness *w)
                 r = warden_confine_witness();
         if (r >= 0)
                 r = receive_listener(w);
+        w->share = CPU_SHARE_FULL(usec_of(CLOCK_PROCESS_CPUTIME_ID), now_usec());
         if (r > 0)
                 r = serve(w);
         if (r < 0)

@@ -67,6 +67,7 @@ WARDEN_LOOSENING = [
     ("MemoryMax=infinity", "emory"),
     ("MemorySwapMax=infinity", "wap"),
     ("TasksMax=infinity", "asks"),
+    ("CPUQuota=", "rocessor|CPUQuota"),
     ("LimitNOFILE=524288", "NOFILE"),
     ("LimitFSIZE=infinity", "FSIZE"),
     ("LimitCORE=infinity", "CORE"),
