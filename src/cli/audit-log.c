@@ -109,12 +109,16 @@ static int next_of_service(AuditLog *l, json_t **ret, Error **reterr)
 {
         _cleanup_json_ json_t *record = NULL;
         const char *line, *error;
+        bool was_idle = l->idle;
         size_t n = 0;
         int r = 0;
 
-        if (!l->idle || has_more(l))
+        if (!was_idle || has_more(l))
                 r = read_line(l, &line, &n);
         l->idle = r == 0 || n == 0;
+        /* It says when there is no more for now: who does not come to that has died over the answer. */
+        if (r == 0 && !was_idle)
+                return -ECONNRESET;
         if (r <= 0 || n == 0)
                 return MIN2(r, 0);
         record = json_loadb(line, n, JSON_ALLOW_NUL, NULL);
