@@ -89,24 +89,37 @@ static void on_gone(Run *r)
                 run_end(r);
 }
 
+/* The channel stays with PID 1 until all is on record, or the run has ended: a run without one is a run whose output is whole,
+ * to the next broker. */
+static void on_done(Run *r)
+{
+        r->output->is_done = true;
+        fd_store_drop(FD_STORE_OUTPUT, r->id);
+}
+
+/* What a broker takes out of the channel its successor cannot hear any more: so it is heeded first. */
 static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Run *r = userdata;
         RunOutput *o = r->output;
         uint8_t word = 0;
-        ssize_t n = recv(fd, &word, sizeof(word), MSG_DONTWAIT);
+        ssize_t n = recv(fd, &word, sizeof(word), MSG_DONTWAIT | MSG_PEEK);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
                 return 0;
-        if (n == 1 && word == OUTPUT_READY && !o->is_ready) {
+        if (n == 1 && word == OUTPUT_DONE)
+                on_done(r);
+        else if (n == 1 && word == OUTPUT_LIMIT && r->phase >= RUN_LAUNCHED)
+                run_kill(r, KILL_OUTPUT_LIMIT);
+        else if (n != 1 || word != OUTPUT_READY || o->is_ready) {
+                on_gone(r);
+                return 0;
+        }
+        (void) recv(fd, &word, sizeof(word), MSG_DONTWAIT);
+        if (word == OUTPUT_READY) {
                 o->is_ready = true;
                 run_advance(r);
-        } else if (n == 1 && word == OUTPUT_LIMIT)
-                run_kill(r, KILL_OUTPUT_LIMIT);
-        else if (n == 1 && word == OUTPUT_DONE)
-                o->is_done = true;
-        else
-                on_gone(r);
+        }
         return 0;
 }
 
