@@ -5,6 +5,7 @@ is left, the run's end is on record exactly once, its results are there whole or
 
 AGENTBOX_STEPS is how many steps of each program are taken, spread over all of them; "all": each one. With AGENTBOX_STEPS_SHOWN each
 is a line."""
+import contextlib
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ import tempfile
 import time
 
 import box
+import test_alert
 import world
 from box import AGENTBOX, BROKER_UNIT, at_end, broker_pid, expect, heavy, leftovers, sh, start, wait_for, within
 from steps import Steps
@@ -86,13 +88,19 @@ class Scene:
             raise AssertionError(f"the client hangs: {self.client.communicate()}") from None
         return self.client.returncode, self.said + out, err
 
-    def events(self, *matches):
-        """Of each run that was asked for."""
+    def events_of(self, *matches):
         found = {}
         for r in box.journal_since(self.since, *matches or [f"_SYSTEMD_UNIT={BROKER_UNIT}"]):
             if r.get("AGENTBOX_RUN_ID"):
                 found.setdefault(r["AGENTBOX_RUN_ID"], []).append(r["AGENTBOX_EVENT"])
-        return list(found.values())
+        return found
+
+    def events(self):
+        """Of each run that was asked for."""
+        return list(self.events_of().values())
+
+    def runs(self):
+        return set(self.events_of())
 
     def temporaries(self):
         return [p.name for p in self.directory.iterdir() if p.name.startswith(".agentbox-")]
@@ -100,8 +108,8 @@ class Scene:
     def must_have_worked(self, done):
         """With nobody killed: it takes all the steps that it is to take."""
         assert done[0] == self.works, done
-        refused = [e for events in self.events("_SYSTEMD_SLICE=agentbox-warden.slice") for e in events]
-        assert {"egress-allowed", "egress-denied", "syscall-denied"} <= set(refused), refused
+        decided = {e for events in self.events_of("_SYSTEMD_SLICE=agentbox-warden.slice").values() for e in events}
+        assert {"egress-allowed", "egress-denied", "syscall-denied"} <= decided, decided
 
     def must_be_clean(self, status, out, err):
         """What holds however it ended."""
@@ -150,9 +158,6 @@ class DetachedScene(Scene):
     def start(self):
         return start("/bin/bash", "-c", DETACHED, policy=self.policy, options=["--detach", "--timeout", "20s", *self.source()])
 
-    def runs(self):
-        return {r["AGENTBOX_RUN_ID"] for r in box.journal_since(self.since, f"_SYSTEMD_UNIT={BROKER_UNIT}") if r.get("AGENTBOX_RUN_ID")}
-
     def has_begun(self):
         wait_for("its first word", lambda: any(stream(run).startswith(b"here\n") for run in self.runs()))
 
@@ -196,7 +201,7 @@ class ReaderScene(Scene):
     def must_be_clean(self, status, out, err):
         wait_for("whoever served it to be gone", lambda: not sh(HELPERS).strip())
         assert self.events() == [] and leftovers() == []
-        assert self.whole is None or out == self.whole if status == 0 else b"agentbox: " in err, "a part, and no word of it"
+        assert self.whole is None or out == self.whole if status == 0 else b"agentbox: " in err, f"a part, and no word of it: {self.whole}"
 
 
 class ScopeScene(Scene):
@@ -211,6 +216,40 @@ class ScopeScene(Scene):
 
     def must_be_whole_or_nothing(self, status, out, _err):
         assert status != self.works or out == b"here\n", out
+
+
+class AlertScene(Scene):
+    """An administrator is told of a denial by a service that is started with the run, and again after each death."""
+
+    def __init__(self):
+        super().__init__()
+        box.write_file(f"/run/systemd/system/{test_alert.UNIT}.d/50-live.conf", "[Unit]\nStartLimitIntervalSec=0\n[Service]\nRestartSec=100ms\n")
+        sh("systemctl daemon-reload")
+        at_end(sh, "systemctl daemon-reload")
+        on_air = contextlib.ExitStack()
+        on_air.enter_context(test_alert.on_air())
+        at_end(on_air.close)
+
+    def start(self):
+        sh(["systemctl", "--no-block", "restart", test_alert.UNIT])
+        return start("/bin/bash", "-c", "echo here; (exec 4<>/dev/tcp/1.2.3.4/443); exit 3", policy=self.policy)
+
+    def must_have_worked(self, done):
+        assert done[0] == self.works, done
+
+    def finish(self):
+        done = super().finish()
+        wait_for("the alert", self.told)
+        sh(["systemctl", "stop", test_alert.UNIT])
+        return done
+
+    def told(self):
+        """How often of this run."""
+        return sum(a["AGENTBOX_RUN_ID"] in self.runs() for a in test_alert.alerts())
+
+    def must_be_whole_or_nothing(self, _status, _out, _err):
+        found = [a["AGENTBOX_RUN_ID"] for a in test_alert.alerts()]
+        assert max(map(found.count, found)) <= 2, f"more than it can have been killed over: {found}"
 
 
 def points(n):
@@ -384,6 +423,12 @@ def test_next_broker_of_a_detached_run():
 @within(SECONDS)
 def test_reader_of_records():
     sweep("agentbox-journal", scene_of=ReaderScene)
+
+
+@heavy
+@within(SECONDS)
+def test_who_tells_an_administrator():
+    sweep("agentbox-alert", scene_of=AlertScene)
 
 
 @within(SECONDS)
