@@ -6,7 +6,6 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/vfs.h>
 
 #include "base/io.h"
@@ -14,6 +13,7 @@
 #include "broker/run.h"
 #include "broker/view-source.h"
 #include "wire/bus-iface.h"
+#include "wire/packet.h"
 #include "wire/view.h"
 
 #define MOUNTINFO_MAX (4u << 20)
@@ -132,7 +132,7 @@ static int on_reply(sd_event_source *source, int fd, uint32_t revents, void *use
         uint8_t message[VIEW_MESSAGE_MAX];
         int fds[_VIEW_REPLY_FDS];
         ViewReply reply;
-        ssize_t n = view_receive(fd, MSG_DONTWAIT, message, fds, _VIEW_REPLY_FDS);
+        ssize_t n = packet_receive(fd, MSG_DONTWAIT, message, sizeof(message), fds, _VIEW_REPLY_FDS);
         int k = n < 0 ? (int) n : n == 0 ? -ECONNRESET : view_reply_decode(message, (size_t) n, &reply);
 
         if (k == -EAGAIN)
@@ -157,39 +157,22 @@ static int on_reply(sd_event_source *source, int fd, uint32_t revents, void *use
 
 /* ---- the question */
 
-static int connect_to_mounter(int *ret)
-{
-        static const struct sockaddr_un address = { .sun_family = AF_UNIX, .sun_path = VIEW_SOCKET };
-        _cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-        if (fd < 0 || connect(fd, (const struct sockaddr *) &address, sizeof(address)) < 0)
-                return -errno;
-        *ret = TAKE_FD(fd);
-        return 0;
-}
-
 static int send_request(Run *r)
 {
         RunView *v = r->view;
         ViewRequest request = { .uid = r->peer.uid, .gid = r->peer.gid, .caller = r->caller.uid };
         _cleanup_close_ int mounts = -1;
         _cleanup_buf_ Buf message = {};
-        struct stat st;
-        char path[64];
         int k;
 
         snprintf(request.workspace, sizeof(request.workspace), "%s", run_workspace(r));
         k = view_request_encode(&request, &message);
         if (k < 0)
                 return k;
-        snprintf(path, sizeof(path), "/proc/%i/ns/mnt", (int) r->peer.pid);
-        mounts = open(path, O_RDONLY | O_CLOEXEC);
-        if (mounts < 0 || fstat(mounts, &st) < 0)
-                return -errno;
-        /* The number may be another process's by now; and what is mounted is never mounted in the host's. */
-        if (st.st_ino != r->attest.ns[ATTEST_NS_MNT] || st.st_ino == r->manager->host.ns[ATTEST_NS_MNT])
-                return -ESTALE;
-        return view_send(v->socket_fd, &message,
+        mounts = run_open_mounts(r);
+        if (mounts < 0)
+                return mounts;
+        return packet_send(v->socket_fd, &message,
                         (int[_VIEW_REQUEST_FDS]){
                                         [VIEW_REQUEST_TREE] = v->tree_fd,
                                         [VIEW_REQUEST_MOUNTS] = mounts,
@@ -204,7 +187,7 @@ int run_view_begin(Run *r, Error **reterr)
 
         if (v->source) /* it was */
                 return 0;
-        k = connect_to_mounter(&v->socket_fd);
+        k = v->socket_fd = packet_connect(VIEW_SOCKET);
         if (k < 0)
                 return error_set(reterr, k, "--view: agentbox-view.socket cannot be reached: %s",
                                 strerror(-k));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <syslog.h>
 #define SD_JOURNAL_SUPPRESS_LOCATION
 #include <systemd/sd-journal.h>
@@ -49,6 +51,22 @@ void run_set_scope(Run *r)
 const char *run_workspace(const Run *r)
 {
         return r->workspace ?: policy_string(r->policy, FILES_WORKSPACE);
+}
+
+int run_open_mounts(const Run *r)
+{
+        _cleanup_close_ int fd = -1;
+        struct stat st;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%i/ns/mnt", (int) r->peer.pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &st) < 0)
+                return -errno;
+        /* The number may be another process's by now; and what is mounted is never mounted in the host's. */
+        if (st.st_ino != r->attest.ns[ATTEST_NS_MNT] || st.st_ino == r->manager->host.ns[ATTEST_NS_MNT])
+                return -ESTALE;
+        return TAKE_FD(fd);
 }
 
 /* In a scope nothing is writable but the workspace. */

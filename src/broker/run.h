@@ -162,6 +162,8 @@ const char *run_state_name(const Run *r);
 /* From now on its unit is a scope. */
 void run_set_scope(Run *r);
 const char *run_workspace(const Run *r);
+/* Those of the process that attests. -ESTALE: they are another's by now, or the host's. */
+int run_open_mounts(const Run *r);
 RunHome run_home(const Run *r);
 AuditSubject run_subject(const Run *r);
 int run_write_state(Run *r, StatePhase phase);

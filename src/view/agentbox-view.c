@@ -36,29 +36,19 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <sys/socket.h>
 
 #include "view/view.h"
-
-static int check_peer(int fd)
-{
-        struct ucred peer;
-        socklen_t n = sizeof(peer);
-
-        if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) < 0)
-                return -errno;
-        return peer.uid == 0 ? 0 : -EPERM;
-}
+#include "wire/packet.h"
 
 static int receive(int fd, ViewRequest *ret, int ret_fds[_VIEW_REQUEST_FDS])
 {
         uint8_t message[VIEW_MESSAGE_MAX];
         ssize_t n;
-        int r = check_peer(fd);
+        int r = packet_check_root(fd);
 
         if (r < 0)
                 return r;
-        n = view_receive(fd, 0, message, ret_fds, _VIEW_REQUEST_FDS);
+        n = packet_receive(fd, 0, message, sizeof(message), ret_fds, _VIEW_REQUEST_FDS);
         if (n < 0)
                 return (int) n;
         for (size_t i = 0; i < _VIEW_REQUEST_FDS; i++)
@@ -86,6 +76,6 @@ int main(int argc, char *argv[])
                 stage = VIEW_DONE;
         r = view_reply_encode(&(ViewReply){ .stage = stage, .error = r < 0 ? -r : 0 }, &answer);
         if (r >= 0)
-                r = view_send(STDIN_FILENO, &answer, results, stage == VIEW_DONE ? _VIEW_REPLY_FDS : 0);
+                r = packet_send(STDIN_FILENO, &answer, results, stage == VIEW_DONE ? _VIEW_REPLY_FDS : 0);
         return r < 0 || stage != VIEW_DONE ? EXIT_FAILURE : EXIT_SUCCESS;
 }

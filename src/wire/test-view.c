@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -100,69 +97,12 @@ static void test_reply(void **state)
         }
 }
 
-/* ---- with descriptors */
-
-static int fds_open(void)
-{
-        char path[32];
-        int n = 0;
-
-        for (int i = 0; i < 100; i++) {
-                snprintf(path, sizeof(path), "/proc/self/fd/%i", i);
-                n += access(path, F_OK) == 0;
-        }
-        return n;
-}
-
-static void send_bytes(int fd, const char *text, const int *fds, size_t n_fds)
-{
-        Buf b = { .data = (uint8_t *) text, .size = strlen(text) };
-
-        assert_int_equal(view_send(fd, &b, fds, n_fds), 0);
-}
-
-static void test_descriptors(void **state)
-{
-        uint8_t p[VIEW_MESSAGE_MAX];
-        int pair[2], got[2], before;
-        char large[VIEW_MESSAGE_MAX + 2];
-
-        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-        before = fds_open();
-        /* As many as came, and closed at the next execve(). */
-        send_bytes(pair[0], "two", (int[]){ 0, pair[0] }, 2);
-        assert_int_equal(view_receive(pair[1], 0, p, got, 2), 3);
-        assert_true(got[0] >= 0 && got[1] >= 0 && (fcntl(got[0], F_GETFD) & FD_CLOEXEC));
-        close(got[0]);
-        close(got[1]);
-        send_bytes(pair[0], "one", (int[]){ 0 }, 1);
-        assert_int_equal(view_receive(pair[1], 0, p, got, 2), 3);
-        assert_true(got[0] >= 0 && got[1] == -1);
-        close(got[0]);
-        send_bytes(pair[0], "none", NULL, 0);
-        assert_int_equal(view_receive(pair[1], 0, p, got, 2), 4);
-        assert_true(got[0] == -1 && got[1] == -1);
-        /* More than are wanted, or more bytes: nothing stays open. */
-        send_bytes(pair[0], "more", (int[]){ 0, 0 }, 2);
-        assert_int_equal(view_receive(pair[1], 0, p, got, 1), -EBADMSG);
-        memset(large, 'x', sizeof(large) - 1);
-        large[sizeof(large) - 1] = 0;
-        send_bytes(pair[0], large, (int[]){ 0, 0 }, 2);
-        assert_int_equal(view_receive(pair[1], 0, p, got, 2), -EBADMSG);
-        assert_int_equal(fds_open(), before);
-        assert_int_equal(view_receive(pair[1], MSG_DONTWAIT, p, got, 2), -EAGAIN);
-        close(pair[0]);
-        assert_int_equal(view_receive(pair[1], 0, p, got, 2), 0);
-        close(pair[1]);
-}
-
 int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_request),
                 cmocka_unit_test(test_request_rules),
                 cmocka_unit_test(test_reply),
-                cmocka_unit_test(test_descriptors),
         };
 
         return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <assert.h>
 #include <errno.h>
-#include <sys/socket.h>
 
 #include "wire/codec.h"
+#include "wire/packet.h"
 #include "wire/view.h"
 
-#define FDS_MAX 2u
-static_assert(_VIEW_REQUEST_FDS <= FDS_MAX && _VIEW_REPLY_FDS <= FDS_MAX, "room for the descriptors");
+static_assert(_VIEW_REQUEST_FDS <= PACKET_FDS_MAX && _VIEW_REPLY_FDS <= PACKET_FDS_MAX, "room for the descriptors");
 
 static bool request_is_valid(const ViewRequest *q)
 {
@@ -69,71 +68,4 @@ int view_reply_decode(const void *p, size_t n, ViewReply *ret)
                 return -EBADMSG;
         *ret = (ViewReply){ .stage = (ViewStage) stage, .error = (int) error };
         return 0;
-}
-
-/* ---- with descriptors */
-
-typedef union Control {
-        char space[CMSG_SPACE(FDS_MAX * sizeof(int))];
-        struct cmsghdr align;
-} Control;
-
-int view_send(int fd, const Buf *message, const int *fds, size_t n_fds)
-{
-        Control control = {};
-        struct iovec v = { .iov_base = message->data, .iov_len = message->size };
-        struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
-        ssize_t n;
-
-        if (message->error < 0)
-                return message->error;
-        if (n_fds > 0) {
-                struct cmsghdr *c;
-
-                m.msg_control = &control;
-                m.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
-                c = CMSG_FIRSTHDR(&m);
-                c->cmsg_level = SOL_SOCKET;
-                c->cmsg_type = SCM_RIGHTS;
-                c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-                memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
-        }
-        do
-                n = sendmsg(fd, &m, MSG_NOSIGNAL);
-        while (n < 0 && errno == EINTR);
-        return n < 0 ? -errno : 0;
-}
-
-ssize_t view_receive(int fd, int flags, void *p, int *ret_fds, size_t n_fds)
-{
-        Control control;
-        struct iovec v = { .iov_base = p, .iov_len = VIEW_MESSAGE_MAX };
-        /* Not CMSG_SPACE(): in its padding there is room for a descriptor more. */
-        struct msghdr m = { .msg_iov = &v,
-                .msg_iovlen = 1,
-                .msg_control = &control,
-                .msg_controllen = CMSG_LEN(n_fds * sizeof(int)) };
-        struct cmsghdr *c;
-        ssize_t n;
-        size_t came = 0;
-
-        for (size_t i = 0; i < n_fds; i++)
-                ret_fds[i] = -1;
-        do
-                n = recvmsg(fd, &m, flags | MSG_CMSG_CLOEXEC);
-        while (n < 0 && errno == EINTR);
-        if (n < 0)
-                return -errno;
-        c = CMSG_FIRSTHDR(&m);
-        if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-                came = MIN2((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), n_fds);
-                memcpy(ret_fds, CMSG_DATA(c), came * sizeof(int));
-        }
-        if (!(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && (!c || (came > 0 && !CMSG_NXTHDR(&m, c))))
-                return n;
-        for (size_t i = 0; i < came; i++) {
-                close(ret_fds[i]);
-                ret_fds[i] = -1;
-        }
-        return -EBADMSG;
 }

@@ -65,10 +65,3 @@ int view_request_encode(const ViewRequest *q, Buf *out);
 int view_request_decode(const void *p, size_t n, ViewRequest *ret); /* -EBADMSG */
 int view_reply_encode(const ViewReply *r, Buf *out);
 int view_reply_decode(const void *p, size_t n, ViewReply *ret); /* -EBADMSG */
-
-/* One message with its descriptors, which are borrowed. */
-int view_send(int fd, const Buf *message, const int *fds, size_t n_fds);
-/* p: VIEW_MESSAGE_MAX bytes. The size of the message; 0: nobody is there any more. As many descriptors as
- * came are in fds (at most n_fds; the rest of it is -1), CLOEXEC; more, or anything else beside the message,
- * is -EBADMSG. */
-ssize_t view_receive(int fd, int flags, void *p, int *ret_fds, size_t n_fds);
