@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include "base/io.h"
+
+#define ATTEMPTS_MAX 32
 
 int read_file_at(int dir_fd, const char *path, size_t max, char **ret, size_t *ret_size)
 {
@@ -139,4 +143,19 @@ int fd_set_nonblock(int fd, bool nonblock)
         if (fcntl(fd, F_SETFL, nonblock ? flags | O_NONBLOCK : flags & ~O_NONBLOCK) < 0)
                 return -errno;
         return 0;
+}
+
+int open_resolved(int dir_fd, const char *path, uint64_t flags, uint64_t resolve)
+{
+        struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = resolve };
+
+        /* EAGAIN: somebody renamed something, anywhere, while ".." was followed. */
+        for (unsigned i = 0;; i++) {
+                long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+
+                if (fd >= 0)
+                        return (int) fd;
+                if (errno != EAGAIN || i >= ATTEMPTS_MAX)
+                        return -errno;
+        }
 }

@@ -20,3 +20,5 @@ int memfd_sealed(const char *name, const void *p, size_t n);
 /* Maps a memfd that must carry all seals against change, of at most max bytes, and copies it out. */
 int memfd_read_sealed(int fd, size_t max, void **ret, size_t *ret_size);
 int fd_set_nonblock(int fd, bool nonblock);
+/* openat2(2): RESOLVE_* in resolve; a descriptor, CLOEXEC, or negative errno. */
+int open_resolved(int dir_fd, const char *path, uint64_t flags, uint64_t resolve);

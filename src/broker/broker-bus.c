@@ -370,15 +370,7 @@ static int broker_method_report_copy(sd_bus_message *m, void *userdata, sd_bus_e
 
 static int answer_doctor(Manager *m, sd_bus_message *call, const Caller *c, bool all, sd_bus_error *e)
 {
-        _cleanup_message_ sd_bus_message *reply = NULL;
-        int r;
-
-        if (!all)
-                return -EACCES;
-        r = sd_bus_message_new_method_return(call, &reply);
-        if (r >= 0)
-                r = broker_doctor(m, reply);
-        return r < 0 ? r : sd_bus_send(NULL, reply, NULL);
+        return all ? broker_doctor(m, call) : -EACCES;
 }
 
 static int broker_method_doctor(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)

@@ -5,9 +5,12 @@
 #include <linux/seccomp.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
+#include "base/escape.h"
 #include "base/io.h"
 #include "broker/broker-adopt.h"
 #include "broker/broker-doctor.h"
@@ -16,16 +19,16 @@
 #include "broker/run.h"
 #include "broker/wall-probe.h"
 #include "broker/warden-plan.h"
-#include "broker/workspace-disk.h"
 #include "policy/allow-rule.h"
+#include "wire/disk.h"
+#include "wire/packet.h"
 
 #define SYSTEMD_MIN 252u
 #define KERNEL_MAJOR_MIN 5u
 #define KERNEL_MINOR_MIN 15u
 #define DISK_TRIAL_SIZE (UINT64_C(16) << 20)
 #define DISK_TRIAL_INODES 64u
-#define DISK_TRIES 50u
-#define DISK_TRY_USEC 20000u
+#define DISK_TRIAL_USEC UINT64_C(15000000)
 #define JOURNAL_TRIES 100u
 #define JOURNAL_TRY_USEC 10000u
 
@@ -51,7 +54,7 @@ static void found(Finding *f, Outcome outcome, const char *advice, const char *f
         va_end(ap);
 }
 
-static void check_systemd(Manager *m, Finding *f)
+static void check_systemd(Manager *m, const DiskReply *disk, Finding *f)
 {
         _cleanup_free_ char *version = NULL;
         int r = broker_unit_version(m->pid1.bus, &version);
@@ -64,7 +67,7 @@ static void check_systemd(Manager *m, Finding *f)
                 found(f, OK, "", "systemd %s", version);
 }
 
-static void check_kernel(Manager *m, Finding *f)
+static void check_kernel(Manager *m, const DiskReply *disk, Finding *f)
 {
         struct utsname u;
         unsigned major, minor;
@@ -79,7 +82,7 @@ static void check_kernel(Manager *m, Finding *f)
 }
 
 /* A record that is no record of a run, written and looked for. */
-static void check_journal(Manager *m, Finding *f)
+static void check_journal(Manager *m, const DiskReply *disk, Finding *f)
 {
         AuditSubject subject = { .run = m->probe_name };
         int r = audit_write(AUDIT_JOURNAL_CHECK, &subject,
@@ -102,7 +105,7 @@ static void check_journal(Manager *m, Finding *f)
                                 r < 0 ? strerror(-r) : "");
 }
 
-static void check_polkit(Manager *m, Finding *f)
+static void check_polkit(Manager *m, const DiskReply *disk, Finding *f)
 {
         _cleanup_bus_error_ sd_bus_error e = SD_BUS_ERROR_NULL;
         int r = sd_bus_call_method(m->bus, "org.freedesktop.PolicyKit1",
@@ -132,7 +135,7 @@ static bool has_controller(const Manager *m, const char *v1_root, const char *na
         return read_file(path, 4096, &list, NULL) >= 0 && strstr(list, name);
 }
 
-static void check_cgroups(Manager *m, Finding *f)
+static void check_cgroups(Manager *m, const DiskReply *disk, Finding *f)
 {
         bool memory = has_controller(m, m->host.cgroup_root_memory, "memory"),
              pids = has_controller(m, m->host.cgroup_root_pids, "pids"),
@@ -151,7 +154,7 @@ static void check_cgroups(Manager *m, Finding *f)
 
 /* Whether the kernel lets us look which programs are attached to a cgroup, which is how the address filter
  * is verified. */
-static void check_bpf(Manager *m, Finding *f)
+static void check_bpf(Manager *m, const DiskReply *disk, Finding *f)
 {
         union bpf_attr attr = { .query = { .attach_type = BPF_CGROUP_INET_EGRESS } };
         _cleanup_close_ int fd = m->host.cgroup_root_unified
@@ -170,7 +173,7 @@ static void check_bpf(Manager *m, Finding *f)
                 found(f, OK, "", "programs of cgroups can be queried");
 }
 
-static void check_landlock(Manager *m, Finding *f)
+static void check_landlock(Manager *m, const DiskReply *disk, Finding *f)
 {
         if (m->host.landlock_abi > 0)
                 found(f, OK, "", "Landlock, version %u", m->host.landlock_abi);
@@ -179,7 +182,7 @@ static void check_landlock(Manager *m, Finding *f)
                                 "no Landlock: one wall less, the others stand");
 }
 
-static void check_seccomp(Manager *m, Finding *f)
+static void check_seccomp(Manager *m, const DiskReply *disk, Finding *f)
 {
         uint32_t action = SECCOMP_RET_KILL_PROCESS, asking = SECCOMP_RET_USER_NOTIF;
 
@@ -194,7 +197,7 @@ static void check_seccomp(Manager *m, Finding *f)
                                 strerror(errno));
 }
 
-static void check_wall(Manager *m, Finding *f)
+static void check_wall(Manager *m, const DiskReply *disk, Finding *f)
 {
         _cleanup_error_ Error *e = NULL;
         int r = m->no_walls ? error_set(&e, m->no_walls->code, "%s", m->no_walls->message)
@@ -211,7 +214,7 @@ static void check_wall(Manager *m, Finding *f)
 }
 
 /* Made anew, not the one that runs have: what could be made once may be impossible by now. */
-static void check_packet_filter(Manager *m, Finding *f)
+static void check_packet_filter(Manager *m, const DiskReply *disk, Finding *f)
 {
         _cleanup_error_ Error *e = NULL;
         _cleanup_close_ int fd = -1;
@@ -227,7 +230,7 @@ static void check_packet_filter(Manager *m, Finding *f)
 }
 
 /* What the administrator says of this host's network, as each filtered run reads it. */
-static void check_host_config(Manager *m, Finding *f)
+static void check_host_config(Manager *m, const DiskReply *disk, Finding *f)
 {
         _cleanup_host_config_ HostConfig config = {};
         _cleanup_error_ Error *e = NULL;
@@ -251,7 +254,7 @@ static bool is_metadata(const PrefixSet *metadata, const char *address)
 }
 
 /* In systemd an allowed address wins over a denied one, and the resolver's must be allowed. */
-static void check_name_servers(Manager *m, Finding *f)
+static void check_name_servers(Manager *m, const DiskReply *disk, Finding *f)
 {
         _cleanup_prefix_set_ PrefixSet metadata = {};
         _cleanup_strv_ char **servers = NULL;
@@ -276,43 +279,22 @@ static void check_name_servers(Manager *m, Finding *f)
         found(f, OK, "", "name servers: %s", joined);
 }
 
-static void check_workspace_disk(Manager *m, Finding *f)
+static void check_workspace_disk(Manager *m, const DiskReply *disk, Finding *f)
 {
-        _cleanup_error_ Error *e = NULL;
-        _cleanup_close_ int dir = -1, fd = -1;
-        int r = workspace_disk_directory(&dir, &e);
+        _cleanup_free_ char *shown = escape_for_display(disk->text, strlen(disk->text), DISK_TEXT_MAX);
 
-        if (r >= 0)
-                r = workspace_disk_make(dir, m->host.ns[ATTEST_NS_MNT], "doctor", DISK_TRIAL_SIZE, DISK_TRIAL_INODES, true,
-                                &fd, &e);
-        if (r >= 0)
-                found(f, OK, "", "a workspace can be on disk: one was made in " DISK_DIR);
+        if (disk->error == 0)
+                found(f, OK, "", "a workspace can be on disk: agentbox-disk has made one");
         else
                 found(f, WARNING,
                                 "only policies with WorkspaceStore=disk need it; see WorkspaceStore= in "
                                 "agentbox.policy(5)",
-                                "no workspace can be on disk: %s", error_message(e, r));
+                                "no workspace can be on disk: %s", shown ?: "out of memory");
 }
 
-static bool is_living_run(const char *name, const void *userdata)
+static bool is_living(const Run *r)
 {
-        const Run *r = manager_by_id(userdata, name);
-
         return r && r->phase < RUN_ENDED;
-}
-
-/* The kernel takes its time with those of runs that have just ended, and with the one of the trial. Where there is no device at
- * all, none is left over. */
-static size_t count_disks(const Manager *m)
-{
-        size_t n = 0;
-
-        for (unsigned i = 0; i < DISK_TRIES; i++) {
-                if (workspace_disks_left(m->host.ns[ATTEST_NS_MNT], is_living_run, m, &n) < 0 || n == 0)
-                        return 0;
-                usleep(DISK_TRY_USEC);
-        }
-        return n;
 }
 
 static size_t count_directories(const Manager *m)
@@ -328,15 +310,17 @@ static size_t count_directories(const Manager *m)
         return n;
 }
 
-static void check_leftovers(Manager *m, Finding *f)
+static void check_leftovers(Manager *m, const DiskReply *disk, Finding *f)
 {
         _cleanup_strv_ char **units = NULL;
-        size_t n_units = 0, n_directories = count_directories(m), n_disks = count_disks(m);
+        size_t n_units = 0, n_directories = count_directories(m), n_disks = 0;
 
         if (broker_unit_list(m->pid1.bus, &units, NULL) < 0) {
                 found(f, WARNING, "", "PID 1 does not list its units");
                 return;
         }
+        STRV_FOREACH(i, disk->left)
+                n_disks += !is_living(manager_by_id(m, *i));
         STRV_FOREACH(i, units)
                 n_units += !manager_by_unit(m, *i) && !manager_by_slice(m, *i) &&
                            !manager_by_warden(m, *i) && broker_made_unit(m, *i);
@@ -349,7 +333,7 @@ static void check_leftovers(Manager *m, Finding *f)
 
 static const struct {
         const char *name;
-        void (*check)(Manager *m, Finding *f);
+        void (*check)(Manager *m, const DiskReply *disk, Finding *f);
 } checks[] = {
         { "kernel", check_kernel },
         { "systemd", check_systemd },
@@ -367,7 +351,7 @@ static const struct {
         { "leftovers", check_leftovers },
 };
 
-int broker_doctor(Manager *m, sd_bus_message *reply)
+static int append_findings(Manager *m, const DiskReply *disk, sd_bus_message *reply)
 {
         static const char *const outcomes[] = { [OK] = "ok", [WARNING] = "warning", [FAILED] = "failed" };
         int r = sd_bus_message_open_container(reply, 'a', "(ssss)");
@@ -375,10 +359,122 @@ int broker_doctor(Manager *m, sd_bus_message *reply)
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(checks); i++) {
                 Finding f = {};
 
-                checks[i].check(m, &f);
+                checks[i].check(m, disk, &f);
                 r = sd_bus_message_append(reply, "(ssss)", checks[i].name, outcomes[f.outcome],
                                 f.message ?: "out of memory", f.advice);
                 free(f.message);
         }
         return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
+/* ---- the call, which waits for the trial of a workspace on disk */
+
+struct Doctor {
+        Manager *manager;
+        Doctor *next;
+        sd_bus_message *call;
+        int socket_fd;
+        sd_event_source *source, *deadline;
+};
+
+Doctor *broker_doctor_free(Doctor *d)
+{
+        for (Doctor **i = &d->manager->doctors; *i; i = &(*i)->next)
+                if (*i == d) {
+                        *i = d->next;
+                        break;
+                }
+        sd_event_source_disable_unref(d->source);
+        sd_event_source_disable_unref(d->deadline);
+        closep(&d->socket_fd);
+        sd_bus_message_unref(d->call);
+        free(d);
+        return NULL;
+}
+
+static void finish(Doctor *d, const DiskReply *disk)
+{
+        _cleanup_(sd_bus_message_unrefp) sd_bus_message *reply = NULL;
+        int r = sd_bus_message_new_method_return(d->call, &reply);
+
+        if (r >= 0)
+                r = append_findings(d->manager, disk, reply);
+        if (r >= 0)
+                r = sd_bus_send(NULL, reply, NULL);
+        if (r < 0)
+                (void) sd_bus_reply_method_errno(d->call, r, NULL);
+        broker_doctor_free(d);
+}
+
+static void finish_without(Doctor *d, int error, const char *text)
+{
+        finish(d, &(DiskReply){ .error = error, .text = (char *) text });
+}
+
+static int on_trial(sd_event_source *source, int fd, uint32_t revents, void *userdata)
+{
+        uint8_t message[DISK_MESSAGE_MAX];
+        _cleanup_(disk_reply_done) DiskReply reply = {};
+        ssize_t n = packet_receive(fd, MSG_DONTWAIT, message, sizeof(message), NULL, 0);
+        int r = n < 0 ? (int) n : n == 0 ? -ECONNRESET : disk_reply_decode(message, (size_t) n, &reply);
+
+        if (r == -EAGAIN)
+                return 0;
+        if (r < 0)
+                finish_without(userdata, -r, "agentbox-disk, which was to make one, ended without a right answer");
+        else
+                finish(userdata, &reply);
+        return 0;
+}
+
+static int on_trial_deadline(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        finish_without(userdata, ETIMEDOUT, "agentbox-disk, which was to make one, has not answered in time");
+        return 0;
+}
+
+static int send_trial(Doctor *d)
+{
+        _cleanup_buf_ Buf message = {};
+        _cleanup_strv_ char **living = NULL;
+        int r = 0;
+
+        for (const Run *i = d->manager->runs; r >= 0 && i; i = i->next)
+                if (is_living(i))
+                        r = strv_extend(&living, i->id);
+        if (r >= 0)
+                r = disk_request_encode(&(DiskRequest){ .run = (char *) "",
+                                                        .size = DISK_TRIAL_SIZE,
+                                                        .inodes = DISK_TRIAL_INODES,
+                                                        .exec = true,
+                                                        .living = living },
+                                &message);
+        return r < 0 ? r : packet_send(d->socket_fd, &message, NULL, 0);
+}
+
+static int begin_trial(Doctor *d)
+{
+        sd_event *event = d->manager->event;
+        int r = send_trial(d);
+
+        if (r >= 0)
+                r = sd_event_add_io(event, &d->source, d->socket_fd, EPOLLIN, on_trial, d);
+        if (r >= 0)
+                r = sd_event_add_time_relative(event, &d->deadline, CLOCK_MONOTONIC, DISK_TRIAL_USEC, 0, on_trial_deadline, d);
+        return r;
+}
+
+int broker_doctor(Manager *m, sd_bus_message *call)
+{
+        Doctor *d = calloc(1, sizeof(*d));
+        int r;
+
+        if (!d)
+                return -ENOMEM;
+        *d = (Doctor){ .manager = m, .next = m->doctors, .call = sd_bus_message_ref(call), .socket_fd = packet_connect(DISK_SOCKET) };
+        m->doctors = d;
+        r = d->socket_fd < 0 ? d->socket_fd : begin_trial(d);
+        if (r < 0)
+                finish_without(d, -r, "agentbox-disk.socket cannot be reached");
+        return 1;
 }

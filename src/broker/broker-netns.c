@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "base/child.h"
+#include "base/detached-mount.h"
 #include "base/io.h"
 #include "broker/broker-netns.h"
-#include "broker/detached-mount.h"
-#include "broker/enter-namespace.h"
 #include "broker/route-netlink.h"
 #include "wire/egress.h"
 
@@ -333,12 +333,30 @@ int netns_create(int *ret_fd, uint64_t *ret_inode, Error **reterr)
         return netns_create_with(NULL, ret_fd, ret_inode, none, reterr);
 }
 
-static int set_hostname(const void *name)
+typedef struct Hostname {
+        int uts_fd;
+        const char *name;
+} Hostname;
+
+static int set_hostname(const void *argument)
 {
-        return sethostname(name, strlen(name)) < 0 ? -errno : 0;
+        const Hostname *h = argument;
+
+        return setns(h->uts_fd, CLONE_NEWUTS) < 0 || sethostname(h->name, strlen(h->name)) < 0 ? -errno : 0;
 }
 
 int uts_set_hostname(pid_t pid, const char *name, Error **reterr)
 {
-        return namespace_enter(pid, "uts", 0, set_hostname, name, "host name of the run", reterr);
+        static const char what[] = "host name of the run";
+        _cleanup_close_ int fd = -1;
+        struct stat own, run;
+        char path[64];
+
+        snprintf(path, sizeof(path), "/proc/%i/ns/uts", (int) pid);
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd < 0 || fstat(fd, &run) < 0 || stat("/proc/self/ns/uts", &own) < 0)
+                return error_set(reterr, -errno, "%s: %m", what);
+        if (own.st_ino == run.st_ino)
+                return error_set(reterr, -EPERM, "%s: it shares the host's", what);
+        return child_work(set_hostname, &(Hostname){ .uts_fd = fd, .name = name }, what, reterr);
 }

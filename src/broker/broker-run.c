@@ -9,7 +9,6 @@
 #include "base/io.h"
 #include "broker/broker-netns.h"
 #include "broker/run.h"
-#include "broker/workspace-disk.h"
 #include "wire/bus-iface.h"
 
 #define JOURNAL_WAIT_USEC (5u * 1000000u)
@@ -85,7 +84,12 @@ void run_refuse(Run *r, const char *error_name, const char *format, ...)
 
 static int on_start_deadline(sd_event_source *s, uint64_t usec, void *userdata)
 {
-        run_refuse(userdata, AGENTBOX_ERROR_START_FAILED, "the run's unit did not come up within %u seconds",
+        Run *r = userdata;
+
+        run_refuse(r, AGENTBOX_ERROR_START_FAILED, "%s within %u seconds",
+                        run_disk_is_awaited(r) && r->disk->has_place
+                                        ? "WorkspaceStore=disk: agentbox-disk has not made the workspace"
+                                        : "the run's unit did not come up",
                         START_WAIT_USEC / 1000000);
         return 0;
 }
@@ -275,27 +279,6 @@ static void refuse_unverified(Run *r, int k)
         run_refuse(r, AGENTBOX_ERROR_NOT_VERIFIED, "not verified: %s", shown ?: "?");
 }
 
-static bool is_on_disk(const Run *r)
-{
-        return policy_u64(r->policy, FILES_WORKSPACE_STORE) == STORE_DISK;
-}
-
-/* Nobody else holds it from here on: it ends with the run's mounts. */
-static int mount_workspace(Run *r, Error **reterr)
-{
-        uint64_t mounts = r->attest.ns[ATTEST_NS_MNT];
-        int k;
-
-        if (!is_on_disk(r) || r->disk_fd < 0) /* it is there */
-                return 0;
-        if (mounts == 0 || mounts == r->manager->host.ns[ATTEST_NS_MNT])
-                return error_set(reterr, -EPERM, "the run has no mounts of its own to add its workspace to");
-        k = workspace_disk_attach(r->disk_fd, r->peer.pid, mounts, run_workspace(r), &r->disk, reterr);
-        closep(&r->disk_fd);
-        r->disk_fd = -1;
-        return k;
-}
-
 /* Of a service: what the run has written, when it is dead. With a view, its changes; agentbox-view has given them to the
  * run. */
 static int take_workspace(Run *r, int *ret_fd, Error **reterr)
@@ -429,7 +412,7 @@ static int verify(Run *r, int cgroup_fd)
                                         .run_slice_properties = r->slices[0],
                                         .slice_properties = r->slices[1],
                                         .root_slice_properties = r->slices[2],
-                                        .disk = is_on_disk(r) ? &r->disk : NULL,
+                                        .disk = r->disk ? &r->disk->seen : NULL,
                                         .netns_inode = r->netns_inode,
                                         .warden = r->warden ? &warden : NULL,
                                         .has_view = r->view != NULL,
@@ -438,6 +421,20 @@ static int verify(Run *r, int cgroup_fd)
                                         .tripwire_fd = r->manager->tripwire_fd,
                         },
                         &r->verified, &r->broken);
+}
+
+/* The one lies on the other. 1: something is still awaited. */
+static int begin_mounts(Run *r, Error **reterr)
+{
+        int k = 0;
+
+        if (run_disk_is_awaited(r))
+                k = run_disk_begin(r, reterr);
+        else if (run_view_is_awaited(r))
+                k = run_view_begin(r, reterr);
+        else
+                return 0;
+        return k < 0 ? k : 1;
 }
 
 void run_advance(Run *r)
@@ -453,12 +450,9 @@ void run_advance(Run *r)
                 begin_when_ready(r);
                 return;
         }
-        k = mount_workspace(r, &e);
-        if (k >= 0 && run_view_is_awaited(r)) {
-                k = run_view_begin(r, &e);
-                if (k >= 0)
-                        return;
-        }
+        k = begin_mounts(r, &e);
+        if (k > 0)
+                return;
         if (k >= 0)
                 k = open_cgroup(r, &cgroup_fd, &e);
         if (k >= 0)
@@ -498,6 +492,7 @@ static void drop_start(Run *r)
         attest_done(&r->attest);
         unit_props_done(&r->props);
         run_warden_drop_start(r);
+        r->disk = run_disk_free(r->disk);
         r->view = run_view_free(r->view);
 }
 

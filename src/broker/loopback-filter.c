@@ -4,10 +4,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "base/detached-mount.h"
 #include "base/macro.h"
 #include "broker/bpf-assembly.h"
 #include "broker/bpf-call.h"
-#include "broker/detached-mount.h"
 #include "broker/loopback-filter.h"
 #include "broker/own-cgroup.h"
 

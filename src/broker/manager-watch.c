@@ -113,7 +113,7 @@ static int on_idle(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Manager *m = userdata;
 
-        if (m->runs || m->questions || boots_are_being_settled(m)) {
+        if (m->runs || m->questions || m->doctors || boots_are_being_settled(m)) {
                 manager_touch(m);
                 return 0;
         }

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "broker/broker-boots.h"
+#include "broker/broker-doctor.h"
 #include "broker/loopback-filter.h"
 #include "broker/manager.h"
 #include "broker/run.h"
@@ -285,6 +286,8 @@ void manager_done(Manager *m)
         }
         for (size_t i = 0; i < RECENT_MAX; i++)
                 run_free(m->recent[i]);
+        while (m->doctors)
+                broker_doctor_free(m->doctors);
         sd_event_source_disable_unref(m->idle);
         sd_event_source_disable_unref(m->confirmer);
         sd_event_source_disable_unref(m->sampler);

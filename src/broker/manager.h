@@ -30,6 +30,7 @@
 typedef struct Run Run;
 typedef struct Question Question;
 typedef struct BootsReader BootsReader;
+typedef struct Doctor Doctor;
 
 typedef struct Manager {
         sd_event *event;
@@ -56,6 +57,7 @@ typedef struct Manager {
         RefusalBudget refusals;
         BootsReader *boots;  /* while the runs of earlier boots are looked for */
         Question *questions; /* of polkit, under way for other calls than Run */
+        Doctor *doctors;     /* calls of Doctor, which wait for their trial */
         sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer, *refusal_counter,
                         *tripwire_source, *tripwire_timer;
         bool debug; /* phases and their times go to the log */

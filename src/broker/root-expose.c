@@ -5,6 +5,7 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 
+#include "base/io.h"
 #include "broker/root-skeleton.h"
 #include "broker/root-source.h"
 #include "policy/policy-checks.h"

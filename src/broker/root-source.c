@@ -5,27 +5,10 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
+#include "base/io.h"
 #include "base/strv.h"
 #include "broker/root-source.h"
-
-#define ATTEMPTS_MAX 32
-
-int open_resolved(int dir_fd, const char *path, uint64_t flags, uint64_t resolve)
-{
-        struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = resolve };
-
-        /* EAGAIN: somebody renamed something, anywhere, while ".." was followed. */
-        for (unsigned i = 0;; i++) {
-                long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
-
-                if (fd >= 0)
-                        return (int) fd;
-                if (errno != EAGAIN || i >= ATTEMPTS_MAX)
-                        return -errno;
-        }
-}
 
 int root_source_openat(int source_fd, const char *path, uint64_t flags)
 {

@@ -7,9 +7,6 @@
 
 /* Where the parts of a run's root come from: the tree that Root= names, and how a path is followed in it. */
 
-/* openat2(2): RESOLVE_* in resolve; a descriptor, CLOEXEC, or negative errno. */
-int open_resolved(int dir_fd, const char *path, uint64_t flags, uint64_t resolve);
-
 /* The directory that an absolute path names, as O_PATH. Nobody but root may be able to put something else
  * there: each part of the path is root's, writable by nobody else, and no link. -EOPNOTSUPP: it is no
  * directory. */

@@ -297,7 +297,7 @@ static void drop_out(Run *r)
         RunCopy *c = r->copy;
 
         if (c->workspace_fd >= 0)
-                workspace_disk_abandon(c->workspace_fd, r->manager->host.ns[ATTEST_NS_MNT], r->id);
+                workspace_disk_abandon(c->workspace_fd);
         if (c->out_fd >= 0 || c->workspace_fd >= 0)
                 fd_store_drop(FD_STORE_COPY, r->id);
         c->report_source = sd_event_source_disable_unref(c->report_source);

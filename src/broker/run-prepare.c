@@ -10,7 +10,6 @@
 #include "broker/loopback-filter.h"
 #include "broker/run-env.h"
 #include "broker/run.h"
-#include "broker/workspace-disk.h"
 #include "policy/filter-compile.h"
 #include "wire/bus-iface.h"
 
@@ -194,21 +193,6 @@ static int make_root(Run *r, Error **reterr)
         return run_root_create(r->dir_fd, path, r->policy, &r->root, reterr);
 }
 
-static int make_workspace(Run *r, Error **reterr)
-{
-        _cleanup_close_ int dir = -1;
-        int k;
-
-        if (policy_u64(r->policy, FILES_WORKSPACE_STORE) != STORE_DISK)
-                return 0;
-        k = workspace_disk_directory(&dir, reterr);
-        if (k < 0)
-                return k;
-        return workspace_disk_make(dir, r->manager->host.ns[ATTEST_NS_MNT], r->id, policy_u64(r->policy, FILES_WORKSPACE_SIZE),
-                        policy_u64(r->policy, FILES_WORKSPACE_INODES),
-                        policy_u64(r->policy, SYSCALLS_PROFILE) != FILTER_PROFILE_STRICT, &r->disk_fd, reterr);
-}
-
 static int path_of_fd(int fd, char **ret, Error **reterr)
 {
         char *path;
@@ -278,7 +262,7 @@ static int take_copies(Run *r, Error **reterr)
 int run_prepare(Run *r, Error **reterr)
 {
         static int (*const steps[])(Run * r, Error * *reterr) = { take_copies, run_scope_check, make_root,
-                make_workspace, make_network, make_properties, run_output_prepare };
+                run_disk_prepare, make_network, make_properties, run_output_prepare };
 
         for (size_t i = 0; i < ELEMENTSOF(steps); i++) {
                 int k = steps[i](r, reterr);

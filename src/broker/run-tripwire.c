@@ -13,7 +13,6 @@
 
 #include "base/escape.h"
 #include "base/io.h"
-#include "broker/root-source.h"
 #include "broker/run.h"
 #include "broker/tripwire.h"
 #include "policy/unit-props.h"

@@ -89,7 +89,7 @@ Run *run_new(Manager *m, sd_bus_message *call)
         r->manager = m;
         r->request = REQUEST_NONE;
         r->usage = RUN_USAGE_NONE;
-        r->dir_fd = r->disk_fd = r->channel_fd = r->executed_fd = r->pidfd = -1;
+        r->dir_fd = r->channel_fd = r->executed_fd = r->pidfd = -1;
         r->memory_max = r->runtime_usec = r->output_max = UINT64_MAX;
         run_result_init(&r->result);
         r->slice_gone = true; /* neither is there yet */
@@ -126,10 +126,10 @@ Run *run_free(Run *r)
         sd_event_source_disable_unref(r->pidfd_source);
         closep(&r->pidfd);
         closep(&r->dir_fd);
-        closep(&r->disk_fd);
         run_warden_free(r->warden);
         run_copy_free(r->copy);
         run_output_free(r->output);
+        run_disk_free(r->disk);
         run_view_free(r->view);
         run_tripwires_done(&r->tripwires);
         run_usage_close(&r->usage);

@@ -13,6 +13,7 @@
 #include "broker/broker-unit.h"
 #include "broker/manager.h"
 #include "broker/run-copy.h"
+#include "broker/run-disk.h"
 #include "broker/run-env.h"
 #include "broker/run-output.h"
 #include "broker/run-state.h"
@@ -32,8 +33,8 @@
  *
  * STARTING: the unit comes up; three things arrive in any order: the shim's attestation, the unit's
  * properties, the proof that run-requested is in the journal; of a filtered run, its warden's hello and its unit's
- * properties, too. With all of them it is verified, the warden is told what to do, and when that is ready, and of a
- * detached run what keeps its output, the RunSpec is sent.
+ * properties, too. With all of them its workspace on disk and its view are mounted, where it has any, and it is verified,
+ * the warden is told what to do, and when that is ready, and of a detached run what keeps its output, the RunSpec is sent.
  *
  * LAUNCHED: the shim has it; the closing of its pipe, or a message of failure, decides. Where refused system calls are put on
  * record, it hands over the listener of its filter before that, which goes to the warden's witness.
@@ -111,12 +112,11 @@ struct Run {
         size_t n_waiters;
 
         int dir_fd; /* RUNTIME_DIR/ID */
-        int disk_fd;   /* the workspace, where it is on disk and not mounted in the run yet; else -1 */
-        AttestFs disk; /* as it is seen there */
         RunRoot root;
         RunWarden *warden; /* of a filtered run; NULL: none */
         RunCopy *copy;     /* NULL: nothing is copied in or out */
         RunOutput *output; /* of a detached run; NULL: its client has the other ends */
+        RunDisk *disk;     /* NULL: the workspace is in memory, or there and verified */
         RunView *view;     /* NULL: none, or it is there and nothing is to be done about it any more */
         RunTripwires tripwires;
         uint64_t netns_inode;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/escape.h"
-#include "broker/root-source.h"
+#include "base/io.h"
 #include "broker/verify.h"
 
 /* The credentials of a run: PID 1 puts them into a file system of their own, in memory, and binds that into

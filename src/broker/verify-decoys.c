@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "broker/root-source.h"
+#include "base/io.h"
 #include "broker/verify.h"
 
 /* Decoys that nobody watches, or that the run does not see, would be worse than none: so the kernel is asked for both. */

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/escape.h"
-#include "broker/root-source.h"
+#include "base/io.h"
 #include "broker/verify.h"
 
 /* The mount table of the run, line by line, against what may be there. See proc_pid_mountinfo(5). */

@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 
 #include "base/io.h"
-#include "broker/root-source.h"
 #include "broker/verify.h"
 #include "wire/view.h"
 

@@ -24,6 +24,7 @@ from test_baddays import broker_with
 from test_detach import stream
 from test_scope import start_scope
 from test_view import no_mounts, snapshot
+from test_workspace import given_back, host_disk
 
 POINTS = os.environ.get("AGENTBOX_STEPS", "36")
 VM_POINTS = 6
@@ -150,6 +151,19 @@ class ViewScene(Scene):
         super().must_be_clean(status, out, err)
         assert snapshot(self.tree) == self.before, "the directory has changed"
         no_mounts()
+
+
+class DiskScene(Scene):
+    """The same of a run whose workspace is on disk, of which nothing is left: no file, and no device, which would hold it."""
+
+    def __init__(self):
+        super().__init__()
+        self.before = host_disk()
+        self.policy = world.policy("egress-disk", more="[Files]\nWorkspaceStore=disk\nWorkspaceSize=64M\nWorkspaceInodes=1K\n")
+
+    def must_be_clean(self, status, out, err):
+        super().must_be_clean(status, out, err)
+        given_back(self.before)
 
 
 class DetachedScene(Scene):
@@ -393,6 +407,24 @@ def test_broker_of_a_view():
 @within(SECONDS)
 def test_client_of_a_view():
     sweep("agentbox", scene_of=ViewScene)
+
+
+@heavy
+@within(SECONDS)
+def test_who_makes_a_disk():
+    sweep("agentbox-disk", no_temporary, scene_of=DiskScene)
+
+
+@heavy
+@within(SECONDS)
+def test_what_fills_a_disk():
+    sweep("mke2fs", no_temporary, scene_of=DiskScene)
+
+
+@heavy
+@within(SECONDS)
+def test_broker_of_a_disk():
+    sweep("agentboxd", tells_the_end, scene_of=DiskScene)
 
 
 @heavy

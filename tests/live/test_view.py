@@ -590,17 +590,21 @@ def test_who_mounts_dies():
     no_mounts()
 
 
-def test_mounter_talks_to_root_alone():
+def check_root_alone_connects(path):
     user(USER, "agentbox")
 
     def connect():
         s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
-            s.connect("/run/agentbox-view.socket")
+            s.connect(path)
         except OSError as e:
             return e.strerror
         return "connected"
     assert as_user(USER, connect) == "Permission denied"
+
+
+def test_mounter_talks_to_root_alone():
+    check_root_alone_connects("/run/agentbox-view.socket")
     # Of root, what is no request is answered as such, and nothing happens.
     s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     s.connect("/run/agentbox-view.socket")

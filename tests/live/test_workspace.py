@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """What a run can write: so much and no more, felt by nobody else; in memory and on disk."""
+import contextlib
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import tempfile
 
 import box
 from box import agentbox, at_end, expect, policy, run, run_python, run_sh, sh, start, wait_for
+from test_view import check_root_alone_connects
 
 MIB = 1 << 20
 STATE = pathlib.Path("/var/lib/agentbox")
@@ -135,7 +138,7 @@ def run_processes(run_id):
 
 def host_disk(size="400M"):
     """The host's disk, of known size: what is taken and given back is seen to the byte."""
-    wait_for("the broker's directory", lambda: STATE.exists() or expect(run("/bin/true")))
+    STATE.mkdir(mode=0o700, exist_ok=True)
     sh(["mount", "-t", "tmpfs", "-o", f"size={size},mode=700", "tmpfs", str(STATE)])
     at_end(sh, ["umount", "--lazy", str(STATE)])
     return free(STATE)[0]
@@ -293,26 +296,110 @@ def test_disk_refused_by_name_where_the_host_cannot():
     sh(["mount", "--bind", "/dev/null", "/sbin/mke2fs"])
     undo = ["umount", "/sbin/mke2fs"]
     try:
-        wait_for("the broker that sees it", lambda: box.broker_restart() or True)
         done = run_sh("echo ran", policy=disk())
         assert done.status == 125 and "mke2fs" in done.err and b"ran" not in done.stdout, done
         assert "no workspace can be on disk" in agentbox("doctor").out
         expect(run("/bin/true"))
     finally:
         sh(undo)
-    drop = pathlib.Path("/run/systemd/system/agentboxd.service.d")
-    box.write_file(drop / "50-no-loop.conf", "[Service]\nDeviceAllow=\n")
-    sh(["systemctl", "daemon-reload"])
-    try:
-        box.broker_restart()
+    with maker_with("DeviceAllow="):
         done = run_sh("echo ran", policy=disk())
         assert done.status == 125 and "no loop devices" in done.err and b"ran" not in done.stdout, done
-    finally:
-        (drop / "50-no-loop.conf").unlink()
-        (drop / "50-no-loop.conf").touch()
-        sh(["systemctl", "daemon-reload"])
-        box.broker_restart()
+        assert "no workspace can be on disk: there are no loop devices" in agentbox("doctor").out
     expect(run("/bin/true", policy=disk()))
+
+
+@contextlib.contextmanager
+def maker_with(settings):
+    """A drop-in of the host for who makes workspaces."""
+    drop = pathlib.Path("/run/systemd/system/agentbox-disk@.service.d/50-host.conf")
+    drop.parent.mkdir(parents=True, exist_ok=True)
+    drop.write_text(f"[Service]\n{settings}\n", encoding="utf-8")
+    sh(["systemctl", "daemon-reload"])
+    try:
+        yield
+    finally:
+        drop.unlink()
+        sh(["systemctl", "daemon-reload"])
+        sh(["systemctl", "stop", "agentbox-disk@*"])
+
+
+def makers():
+    return sh(["systemctl", "list-units", "--all", "--plain", "--no-legend", "agentbox-disk@*"]).split("\n")[:-1]
+
+
+def test_disk_that_nobody_makes():
+    """No workspace on disk, no run: nothing in memory takes its place."""
+    before = host_disk()
+    name = disk()
+    expect(run("/bin/true", policy=name))
+    sh(["systemctl", "stop", "agentbox-disk.socket"])
+    at_end(sh, ["systemctl", "start", "agentbox-disk.socket"])
+    done = expect(run_sh("echo ran", policy=name), 125, err="agentbox-disk.socket cannot be reached")
+    assert done.out == "" and box.events(done.run)[-1] == "run-refused", box.events(done.run)
+    assert "no workspace can be on disk: agentbox-disk.socket" in agentbox("doctor").out
+    expect(run_sh("echo ran"), out="ran")
+    given_back(before)
+
+
+def test_disk_whose_maker_dies():
+    before = host_disk()
+    with maker_with("ExecStart=\nExecStart=/bin/false"):
+        done = expect(run_sh("echo ran", policy=disk()), 125, err="agentbox-disk, which was to make it, ended without an answer")
+        assert "no workspace can be on disk: agentbox-disk" in agentbox("doctor").out
+    assert done.out == "", done
+    given_back(before)
+
+
+def test_disk_is_waited_for_by_its_own_run_alone():
+    """Whoever makes it never answers: the broker does, and other runs start and end."""
+    before = host_disk()
+    name = disk()
+    with maker_with("ExecStart=\nExecStart=/bin/sleep infinity"):
+        client = start("/bin/sh", "-c", "echo ran", policy=name)
+        waiting = wait_for("a run that waits", lambda: [r for r in box.runs() if r["state"] == "starting"])
+        expect(run("/bin/true"))
+        assert [r["run"] for r in box.runs()] == [waiting[0]["run"]]
+        assert len(makers()) == 1, makers()
+        client.kill()
+        client.wait()
+        wait_for("its end", lambda: not box.runs())
+    given_back(before)
+    expect(run("/bin/true", policy=name))
+
+
+def test_disk_that_takes_too_long_is_refused():
+    before = host_disk()
+    with maker_with("ExecStart=\nExecStart=/bin/sleep infinity\nRuntimeMaxSec=1s"):
+        done = expect(run_sh("echo ran", policy=disk()), 125, err="agentbox-disk, which was to make it, ended without an answer")
+    assert done.out == "", done
+    given_back(before)
+
+
+def test_disk_s_maker_is_gone_before_the_run_begins():
+    """Of it nothing stays: no process, no unit, and the device is held by the run's mounts alone."""
+    before = host_disk()
+    client = start("/bin/sh", "-c", "echo up; sleep 100", policy=disk())
+    client.stdout.readline()
+    wait_for("the end of who made it", lambda: not makers())
+    held = sh("ls -l /proc/[0-9]*/fd 2>/dev/null | grep -c '/loop[0-9]'", check=False).strip()
+    assert held == "0", sh("ls -l /proc/[0-9]*/fd 2>/dev/null | grep '/loop[0-9]'", check=False)
+    client.kill()
+    client.wait()
+    given_back(before)
+
+
+def test_disk_s_maker_talks_to_root_alone():
+    host_disk()
+    agentbox("ps")
+    check_root_alone_connects("/run/agentbox-disk.socket")
+    # Of root, what is no request is answered as such, and nothing happens.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.connect("/run/agentbox-disk.socket")
+        s.send(b"nonsense")
+        s.settimeout(30 * box.SLOWNESS)
+        assert b"the request was not understood" in s.recv(1000)
+    wait_for("its end", lambda: not makers())
 
 
 def test_disk_who_may_ask():

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 
-#include "broker/detached-mount.h"
-#include "broker/loop-device.h"
+#include "base/detached-mount.h"
+#include "disk/loop-device.h"
 
 #define TRIES 64 /* another may have taken the number that the kernel gave */
 #define BLOCK 4096
@@ -77,33 +77,23 @@ static int name_of(int devices_fd, const char *device, char ret[static LO_NAME_S
         return 0;
 }
 
-bool loop_device_is(unsigned number, const char *name)
+int loop_devices_each(int devices_fd, int (*see)(const char *name, void *userdata), void *userdata, Error **reterr)
 {
-        _cleanup_close_ int devices = -1;
-        char device[32], found[LO_NAME_SIZE];
-
-        snprintf(device, sizeof(device), "loop%u", number);
-        return loop_devices_open(&devices, NULL) >= 0 && name_of(devices, device, found) == 0 && streq(found, name);
-}
-
-int loop_devices_count(bool (*counts)(const char *name, const void *userdata), const void *userdata, size_t *ret, Error **reterr)
-{
-        _cleanup_close_ int devices = -1;
         DIR *d = opendir("/sys/block");
-        size_t n = 0;
-        int r = d ? loop_devices_open(&devices, reterr) : error_set(reterr, -errno, "/sys/block: %m");
+        int r = d ? 0 : error_set(reterr, -errno, "/sys/block: %m");
 
         for (struct dirent *e; r >= 0 && (e = readdir(d));) {
                 char path[sizeof("loop/backing_file") + sizeof(e->d_name)], name[LO_NAME_SIZE];
 
                 snprintf(path, sizeof(path), "%s/loop/backing_file", e->d_name);
-                if (startswith(e->d_name, "loop") && faccessat(dirfd(d), path, F_OK, 0) == 0 &&
-                                name_of(devices, e->d_name, name) == 0)
-                        n += counts(name, userdata);
+                if (!startswith(e->d_name, "loop") || faccessat(dirfd(d), path, F_OK, 0) < 0 ||
+                                name_of(devices_fd, e->d_name, name) < 0)
+                        continue;
+                r = see(name, userdata);
+                if (r < 0)
+                        error_set(reterr, r, "loop devices: %s", strerror(-r));
         }
         if (d)
                 closedir(d);
-        if (r >= 0)
-                *ret = n;
         return r;
 }

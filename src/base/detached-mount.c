@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 
 #include "base/macro.h"
-#include "broker/detached-mount.h"
+#include "base/detached-mount.h"
 
 int detached_mount(const char *type, const MountOption *options, size_t n, unsigned attributes)
 {

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-/* File systems of the broker's that are mounted nowhere: whoever dies, they go with the last descriptor of theirs. */
+/* File systems of a process that are mounted nowhere: whoever dies, they go with the last descriptor of theirs. */
 
 /* Says one thing to the file system; value NULL: a flag. */
 typedef struct MountOption {

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "base/child.h"
 #include "base/parse.h"
-#include "broker/disk-image.h"
-#include "broker/enter-namespace.h"
+#include "disk/disk-image.h"
 
 #define MKE2FS "/sbin/mke2fs"
 #define MKE2FS_FAILS MKE2FS " (package e2fsprogs) cannot be executed, or fails"
