@@ -15,15 +15,26 @@
 
 static const char *const stdio_names[] = { "standard input", "standard output", "standard error" };
 
-static bool is_null(const struct stat *st)
+/* What a descriptor is, as far as the kernel itself knows. The file system that it lies on may be the caller's own (FUSE), which never
+ * answers, and not even SIGKILL ends who waits for that; it is not asked. */
+static int look(int fd, struct statx *ret)
 {
-        return S_ISCHR(st->st_mode) && st->st_rdev == makedev(MEM_MAJOR, NULL_MINOR);
+        return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, ret) < 0 ? -errno : 0;
 }
 
-static bool is_pty(const struct stat *st)
+static bool is_pipe(int fd)
 {
-        return S_ISCHR(st->st_mode) && major(st->st_rdev) >= PTS_MAJOR_FIRST &&
-               major(st->st_rdev) <= PTS_MAJOR_LAST;
+        return fcntl(fd, F_GETPIPE_SZ) >= 0;
+}
+
+static bool is_null(const struct statx *st)
+{
+        return S_ISCHR(st->stx_mode) && st->stx_rdev_major == MEM_MAJOR && st->stx_rdev_minor == NULL_MINOR;
+}
+
+static bool is_pty(const struct statx *st)
+{
+        return S_ISCHR(st->stx_mode) && st->stx_rdev_major >= PTS_MAJOR_FIRST && st->stx_rdev_major <= PTS_MAJOR_LAST;
 }
 
 static bool open_for(int fd, bool writing)
@@ -35,12 +46,11 @@ static bool open_for(int fd, bool writing)
         return mode == O_RDWR || mode == (writing ? O_WRONLY : O_RDONLY);
 }
 
-/* By what the kernel knows of a pipe: no file system, which may be the caller's own, is asked. */
 int pipe_check(int fd, bool writing)
 {
         int flags = fcntl(fd, F_GETFL);
 
-        if (fcntl(fd, F_GETPIPE_SZ) < 0 || flags < 0)
+        if (!is_pipe(fd) || flags < 0)
                 return -EINVAL;
         return (flags & O_ACCMODE) == (writing ? O_WRONLY : O_RDONLY) ? 0 : -EBADF;
 }
@@ -50,27 +60,29 @@ int stdio_check(const int fds[3], bool tty, dev_t forbidden_tty, Error **reterr)
         dev_t terminal = 0;
 
         for (int i = 0; i < 3; i++) {
-                struct stat st;
+                struct statx st;
+                int r = look(fds[i], &st);
+                dev_t device = r < 0 ? 0 : makedev(st.stx_rdev_major, st.stx_rdev_minor);
 
-                if (fstat(fds[i], &st) < 0)
-                        return error_set(reterr, -errno, "%s: %s", stdio_names[i], strerror(errno));
+                if (r < 0)
+                        return error_set(reterr, r, "%s: %s", stdio_names[i], strerror(-r));
                 if (tty && !is_pty(&st))
                         return error_set(reterr, -EINVAL, "%s: must be the slave of a pseudo-terminal",
                                         stdio_names[i]);
-                if (!tty && !S_ISFIFO(st.st_mode) && !is_null(&st))
+                if (!tty && !is_pipe(fds[i]) && !is_null(&st))
                         return error_set(reterr, -EINVAL, "%s: must be a pipe or /dev/null", stdio_names[i]);
                 if (!open_for(fds[i], i > 0) || (tty && !open_for(fds[i], i == 0)))
                         return error_set(reterr, -EBADF, "%s: not open for %s", stdio_names[i],
                                         tty     ? "reading and writing"
                                         : i > 0 ? "writing"
                                                 : "reading");
-                if (tty && i > 0 && st.st_rdev != terminal)
+                if (tty && i > 0 && device != terminal)
                         return error_set(reterr, -EINVAL, "%s: not the same terminal as standard input",
                                         stdio_names[i]);
-                if (tty && st.st_rdev == forbidden_tty)
+                if (tty && device == forbidden_tty)
                         return error_set(reterr, -EPERM,
                                         "the caller's own terminal is never given to a run: make a new one");
-                terminal = st.st_rdev;
+                terminal = device;
         }
         return 0;
 }
