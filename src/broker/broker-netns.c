@@ -98,6 +98,14 @@ static int ignore_ping(int proc, bool ipv6, Error **reterr)
         return r < 0 || !ipv6 ? r : set_sysctl(proc, "sys/net/ipv6/icmp/echo_ignore_all", "1", reterr);
 }
 
+/* Between a run and its warden nothing is lost and nothing is far: what paces (bbr, where it is the host's
+ * default, which a new namespace has as well) costs them twice the processor time for each byte, in timers.
+ * Reno is in every kernel. Where it cannot be set, it is only slower. */
+static void set_plain_congestion_control(int proc)
+{
+        (void) set_sysctl(proc, "sys/net/ipv4/tcp_congestion_control", "reno", NULL);
+}
+
 /* Work may bind any port; the broker lacks the capability for that, and whoever comes later gets what is
  * usual. */
 static int work_with_low_ports(NetnsWork *work, int proc, int netns_fd, bool ipv6,
@@ -242,6 +250,7 @@ static int netns_enter_and_work(NetnsWork *work, int fds[static REPORT_FDS], Err
         r = ignore_ping(proc, ipv6, reterr);
         if (r < 0)
                 return r;
+        set_plain_congestion_control(proc);
         fds[0] = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
         if (fds[0] < 0)
                 return error_set(reterr, -errno, "/proc/thread-self/ns/net: %s", strerror(errno));

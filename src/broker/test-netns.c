@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -150,6 +151,26 @@ static int check_own_server(void)
         return streq(text, "192.0.2.2") ? 0 : 4;
 }
 
+/* Whatever the host's own default is. */
+static int check_plain_congestion_control(void)
+{
+        static const int families[] = { AF_INET, AF_INET6 };
+
+        for (size_t i = 0; i < ELEMENTSOF(families); i++) {
+                int fd = socket(families[i], SOCK_STREAM, 0);
+                char name[16] = "";
+                socklen_t n = sizeof(name) - 1;
+
+                if (fd < 0 && errno == EAFNOSUPPORT)
+                        continue;
+                if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &n) < 0 ||
+                                !streq(name, "reno"))
+                        return 10 + (int) i;
+                close(fd);
+        }
+        return 0;
+}
+
 static int check_only_loopback(void)
 {
         _cleanup_free_ char *dev = NULL;
@@ -188,6 +209,7 @@ static void test_netns(void **state)
         inside(ns, check_tcp_refused);
         inside(ns, check_udp_refused);
         inside(ns, check_own_server);
+        inside(ns, check_plain_congestion_control);
         close(ns);
 }
 
