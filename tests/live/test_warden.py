@@ -389,7 +389,7 @@ def test_root_with_a_resolver():
     assert (root / "etc/resolv.conf").exists() and (root / "usr/bin").is_dir() and not (root / "home").exists()
     # /run/host of newer systemd is there, and nothing in it can be seen.
     assert {p.name for p in (root / "run").iterdir()} <= {"systemd", "host"}, list((root / "run").iterdir())
-    settings = collections.Counter(sh(["systemctl", "show", "-p", "IPAddressDeny", unit(run_id)]).split())
+    settings = collections.Counter(sh(["systemctl", "show", "-P", "IPAddressDeny", unit(run_id)]).split())
     assert settings["127.0.0.0/8"] and settings["169.254.0.0/16"], settings
     agentbox("kill", "--all")
     client.wait()
