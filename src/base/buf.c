@@ -11,7 +11,8 @@ void buf_done(Buf *b)
         *b = (Buf){};
 }
 
-int buf_append(Buf *b, const void *p, size_t n)
+/* Room for n bytes more and the NUL. */
+static int buf_reserve(Buf *b, size_t n)
 {
         if (b->error < 0)
                 return b->error;
@@ -26,6 +27,15 @@ int buf_append(Buf *b, const void *p, size_t n)
                 b->data = d;
                 b->allocated = want;
         }
+        return 0;
+}
+
+int buf_append(Buf *b, const void *p, size_t n)
+{
+        int r = buf_reserve(b, n);
+
+        if (r < 0)
+                return r;
         if (n > 0)
                 memcpy(b->data + b->size, p, n);
         b->size += n;
@@ -33,20 +43,35 @@ int buf_append(Buf *b, const void *p, size_t n)
         return 0;
 }
 
+#define LINE 80 /* most are no longer: they are formatted once, where they belong */
+
 int buf_printf(Buf *b, const char *format, ...)
 {
-        _cleanup_free_ char *s = NULL;
+        size_t room;
         va_list ap;
-        int n;
+        int n, r = buf_reserve(b, LINE);
 
+        if (r < 0)
+                return r;
+        room = b->allocated - b->size;
         va_start(ap, format);
-        n = vasprintf(&s, format, ap);
+        n = vsnprintf((char *) b->data + b->size, room, format, ap);
         va_end(ap);
-        if (n < 0) {
-                s = NULL;
-                return b->error = b->error < 0 ? b->error : -ENOMEM;
+        if (n >= 0 && (size_t) n >= room) {
+                b->data[b->size] = 0;
+                r = buf_reserve(b, (size_t) n);
+                if (r < 0)
+                        return r;
+                va_start(ap, format);
+                n = vsnprintf((char *) b->data + b->size, (size_t) n + 1, format, ap);
+                va_end(ap);
         }
-        return buf_append(b, s, (size_t) n);
+        if (n < 0) {
+                b->data[b->size] = 0;
+                return b->error = -ENOMEM;
+        }
+        b->size += (size_t) n;
+        return 0;
 }
 
 int buf_u8(Buf *b, uint8_t v)

@@ -17,6 +17,7 @@ void buf_done(Buf *b);
 #define _cleanup_buf_ _cleanup_(buf_done)
 
 int buf_append(Buf *b, const void *p, size_t n);
+/* What is formatted may not stand in b itself. */
 int buf_printf(Buf *b, const char *format, ...) _printf_(2, 3);
 int buf_u8(Buf *b, uint8_t v);
 int buf_u32(Buf *b, uint32_t v); /* little endian */

@@ -119,6 +119,20 @@ static void test_text(void **state)
         assert_string_equal(nothing, "");
 }
 
+/* Of every length: into the room that there is, exactly as much as that, or more. */
+static void test_lines(void **state)
+{
+        for (int n = 0; n < 700; n++) {
+                _cleanup_buf_ Buf b = {};
+
+                assert_int_equal(buf_append(&b, "x", 1), 0);
+                assert_int_equal(buf_printf(&b, "%0*d|%s", n, 7, "end"), 0);
+                assert_int_equal(b.size, 1 + (n > 0 ? n : 1) + strlen("|end"));
+                assert_string_equal((char *) b.data + b.size - 5, "7|end");
+                assert_int_equal(b.data[0], 'x');
+        }
+}
+
 static void test_errors_stick(void **state)
 {
         _cleanup_buf_ Buf b = {};
@@ -142,6 +156,7 @@ int main(void)
                 cmocka_unit_test(test_blob_bounds),
                 cmocka_unit_test(test_empty_reader),
                 cmocka_unit_test(test_text),
+                cmocka_unit_test(test_lines),
                 cmocka_unit_test(test_errors_stick),
         };
 
