@@ -20,6 +20,7 @@
 #define PORT_SOURCE 4002 /* reads a decimal number and a line break, then sends so many bytes */
 #define PORT_STUCK 4003 /* accepts and reads nothing */
 #define PORT_RESET 4004 /* resets as soon as a byte came */
+#define PORT_GATED 4005 /* asks (world_gate) once a byte came; when told to, sends one and closes, and tells that */
 #define PORT_PROXY 3128 /* CONNECT: to itself as an echo; refuses what has "refused" in its name */
 #define PORT_NOBODY 4999
 
@@ -39,6 +40,7 @@
 #define NAME_GARBAGE "garbage.example"   /* it answers with what is no answer */
 
 extern const char *test_warden, *test_resolver; /* paths of the programs under test */
+extern int world_gate[2];                       /* a stream: the test's end, the world's */
 
 /* argv: agentbox-warden, the resolver. Makes namespaces and servers, once, and runs the tests in them, each with a wall of its
  * own. What main() returns; where it cannot be had here, that is printed, and nothing has failed. */

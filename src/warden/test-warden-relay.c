@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -22,7 +23,7 @@
 #define TCP_RULE(port) "tcp " NAME_WORLD ":" port
 
 static const char *const all_rules[] = { TCP_RULE("443"), TCP_RULE("4001"), TCP_RULE("4002"), TCP_RULE("4003"),
-        TCP_RULE("4004"), NULL };
+        TCP_RULE("4004"), TCP_RULE("4005"), NULL };
 
 /* ---- much */
 
@@ -150,6 +151,49 @@ static void test_urgent(void **state)
         run_inside(f, send_urgent, &b.pid);
         box_expect(&b, "egress-closed", 1);
         assert_field(box_record(&b, "egress-closed", 0), "AGENTBOX_BYTES_SENT", "13");
+        assert_int_equal(box_stop(&b), 0);
+        box_done(&b);
+}
+
+/* ---- the last bytes and the end, where both are there: one packet, which wakes its reader once */
+
+static uint32_t packets_in(int fd)
+{
+        struct tcp_info info = {};
+        socklen_t n = sizeof(info);
+
+        return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 ? info.tcpi_segs_in : UINT32_MAX;
+}
+
+static int last_byte(const void *argument)
+{
+        const pid_t warden = *(const pid_t *) argument;
+        int fd = connect_name(NAME_WORLD, PORT_GATED);
+        uint32_t before;
+        char back[2];
+
+        CHECK(fd >= 0 && send(fd, "x", 1, 0) == 1);
+        CHECK(read_all(world_gate[0], back, 1) == 1 && kill(warden, SIGSTOP) == 0);
+        CHECK(write_full(world_gate[0], "g", 1) == 0 && read_all(world_gate[0], back, 1) == 1);
+        poll(NULL, 0, 100); /* it is there, and the client's last acknowledgement too */
+        before = packets_in(fd);
+        CHECK(kill(warden, SIGCONT) == 0);
+        CHECK(read_all(fd, back, 2) == 1 && back[0] == 'x');
+        CHECK(packets_in(fd) == before + 1);
+        close(fd);
+        return 0;
+}
+
+static void test_last_byte(void **state)
+{
+        NEED_FIXTURE(f);
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = all_rules });
+        run_inside(f, last_byte, &b.pid);
+        box_expect(&b, "egress-closed", 1);
+        assert_field(box_record(&b, "egress-closed", 0), "AGENTBOX_REASON", "closed");
+        assert_field(box_record(&b, "egress-closed", 0), "AGENTBOX_BYTES_RECEIVED", "1");
         assert_int_equal(box_stop(&b), 0);
         box_done(&b);
 }
@@ -461,6 +505,7 @@ int main(int argc, char *argv[])
                 WORLD_TEST(test_much),
                 WORLD_TEST(test_half_close),
                 WORLD_TEST(test_urgent),
+                WORLD_TEST(test_last_byte),
                 WORLD_TEST(test_reset),
                 WORLD_TEST(test_zero_window),
                 WORLD_TEST(test_slow),

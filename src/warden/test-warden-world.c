@@ -76,6 +76,17 @@ static void serve_reset(int fd)
                 setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
 }
 
+int world_gate[2] = { -1, -1 };
+
+static void serve_gated(int fd)
+{
+        char byte;
+
+        if (read(fd, &byte, 1) == 1 && write(world_gate[1], "a", 1) == 1 && read(world_gate[1], &byte, 1) == 1 &&
+                        write(fd, "x", 1) == 1 && close(fd) == 0)
+                (void) write_full(world_gate[1], "o", 1);
+}
+
 static void serve_proxy(int fd)
 {
         static const char good[] = "HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n", bad[] = "HTTP/1.1 403 No\r\n\r\n";
@@ -107,6 +118,7 @@ static const struct {
         { PORT_SOURCE, serve_source },
         { PORT_STUCK, serve_stuck },
         { PORT_RESET, serve_reset },
+        { PORT_GATED, serve_gated },
         { PORT_PROXY, serve_proxy },
 };
 
@@ -205,6 +217,7 @@ static bool world_make(int argc, char *argv[])
         test_resolver = argv[2];
         assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
         assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, world_gate), 0);
         assert_int_equal(unshare(CLONE_NEWNET), 0);
         world_pid = fork();
         assert_true(world_pid >= 0);

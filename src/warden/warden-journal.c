@@ -104,10 +104,13 @@ static void field(Buf *b, const char *name, const char *value)
 
 static void field_u64(Buf *b, const char *name, uint64_t value)
 {
-        char digits[sizeof("18446744073709551615")];
+        char digits[sizeof("18446744073709551615")], *p = digits + sizeof(digits) - 1;
 
-        snprintf(digits, sizeof(digits), "%" PRIu64, value);
-        field(b, name, digits);
+        *p = 0;
+        do
+                *--p = (char) ('0' + value % 10);
+        while ((value /= 10) > 0);
+        field(b, name, p);
 }
 
 static void comm_text(const Who *who, char ret[static 64])

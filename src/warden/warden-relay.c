@@ -66,9 +66,9 @@ static void count(Direction *d, size_t n)
 }
 
 /* Returns how many bytes of data were taken; -EAGAIN: none. */
-static ssize_t put(Direction *d, const uint8_t *data, size_t n)
+static ssize_t put(Direction *d, const uint8_t *data, size_t n, int flags)
 {
-        ssize_t k = send(d->to->fd, data, n, MSG_NOSIGNAL);
+        ssize_t k = send(d->to->fd, data, n, MSG_NOSIGNAL | flags);
 
         if (k < 0)
                 return -errno;
@@ -90,7 +90,7 @@ static Pump put_held(Direction *d)
                         return PUMP_LIMIT;
                 if (!d->to->writable)
                         return PUMP_WAIT;
-                k = put(d, f->held + f->at, MIN2(f->n_good, d->left));
+                k = put(d, f->held + f->at, MIN2(f->n_good, d->left), 0);
                 if (k == -EAGAIN) {
                         d->to->writable = false;
                         return PUMP_WAIT;
@@ -156,11 +156,23 @@ static size_t judge(Direction *d, const uint8_t *data, size_t n)
         return v.pass;
 }
 
+/* Behind the n bytes in scratch: more, or the end, which goes out in one packet with what stands before it. Returns how many
+ * bytes came. ret_broken: there is no more, and no end. */
+static size_t look_for_end(Direction *d, size_t n, bool *ret_broken)
+{
+        ssize_t k = recv(d->from->fd, d->w->scratch + n, SCRATCH_SIZE - n, 0);
+
+        d->from->eof = k == 0;
+        *ret_broken = k < 0 && errno != EAGAIN;
+        return k > 0 ? (size_t) k : 0;
+}
+
 /* One chunk: what is held (and waits for more), then what comes now. PUMP_MORE: go on. */
 static Pump move_chunk(Direction *d)
 {
         uint8_t *scratch = d->w->scratch;
         size_t before = d->flow->n_held, n, n_good, done = 0;
+        bool broken = false;
         ssize_t k;
 
         if (before > 0)
@@ -181,9 +193,12 @@ static Pump move_chunk(Direction *d)
         /* A short read means that there was no more; but for the end, which is read separately, and what is urgent. */
         if (n < SCRATCH_SIZE && !d->from->hung_up && !d->from->urgent)
                 d->from->readable = false;
+        else if (n < SCRATCH_SIZE && !d->from->urgent)
+                n += look_for_end(d, n, &broken);
         n_good = judge(d, scratch, n);
         if (n_good > 0 && d->left > 0) {
-                k = put(d, scratch, MIN2(n_good, d->left));
+                /* Of the last bytes the end will be said at once (pump()). */
+                k = put(d, scratch, MIN2(n_good, d->left), d->from->eof && n_good == n && n <= d->left ? MSG_MORE : 0);
                 if (k < 0 && k != -EAGAIN)
                         return PUMP_RESET;
                 if (k == -EAGAIN)
@@ -191,6 +206,8 @@ static Pump move_chunk(Direction *d)
                 else
                         done = (size_t) k;
         }
+        if (broken)
+                return PUMP_RESET;
         return hold(d->w, d->flow, scratch + done, n - done, n_good - done) ? PUMP_MORE : PUMP_RESET;
 }
 
@@ -204,7 +221,7 @@ static Pump move_peeked(Direction *d)
                 return move_chunk(d);
         if (d->left == 0)
                 return PUMP_LIMIT;
-        k = put(d, scratch, MIN2((size_t) n, d->left));
+        k = put(d, scratch, MIN2((size_t) n, d->left), 0);
         if (k == -EAGAIN)
                 d->to->writable = false;
         else if (k < 0 || recv(d->from->fd, scratch, (size_t) k, 0) != k)
