@@ -128,7 +128,8 @@ def test_a_warden_cannot_give_its_run_to_somebody_else():
     other = ended("echo true", OTHER)
     for run in (other, "cccccccccc"):
         unit = f"agentbox-warden-{run}"
-        sh(["systemd-run", "-q", "--wait", "--collect", "--pipe", f"--unit={unit}", "--slice=agentbox-warden.slice", "logger", "--journald"],
+        sh(["systemd-run", "-q", "--wait", "--collect", "--pipe", f"--unit={unit}", "--slice=agentbox-warden.slice",
+            "sh", "-c", "logger --journald; sleep 1"],  # until journald knows whose it is
            input=f"MESSAGE=given away\nAGENTBOX_EVENT=egress-denied\nAGENTBOX_DEST_NAME=given.example\nAGENTBOX_RUN_ID={run}\nAGENTBOX_CALLER_UID={uid}\n")
         assert journal("MESSAGE=given away", f"_SYSTEMD_UNIT={unit}.service")
         assert "given.example" not in expect(agentbox("log", as_user=box.USER)).out
