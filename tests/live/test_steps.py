@@ -27,7 +27,6 @@ from test_view import no_mounts, snapshot
 from test_workspace import given_back, host_disk
 
 POINTS = os.environ.get("AGENTBOX_STEPS", "36")
-VM_POINTS = 6
 VERBOSE = "AGENTBOX_STEPS_SHOWN" in os.environ
 SECONDS = 600 if POINTS != "all" else 3000
 KERNEL = tuple(int(n) for n in re.match(r"(\d+)\.(\d+)", os.uname().release).groups())
@@ -268,7 +267,7 @@ class AlertScene(Scene):
 
 def points(n):
     """Which of n steps are taken."""
-    wanted = n if POINTS == "all" else min(n, int(POINTS), VM_POINTS if box.ENV == "vm" else n)
+    wanted = n if POINTS == "all" else min(n, int(POINTS))
     return sorted({1 + i * n // wanted for i in range(wanted)})
 
 
@@ -463,16 +462,25 @@ def test_who_tells_an_administrator():
     sweep("agentbox-alert", scene_of=AlertScene)
 
 
+@heavy
 @within(SECONDS)
 def test_client_of_a_scope():
     sweep("agentbox", scene_of=ScopeScene)
 
 
+@heavy
 @within(SECONDS)
 def test_shim_of_a_scope():
     sweep("agentbox-exec", no_start_without_execve, scene_of=ScopeScene)
 
 
+@heavy
 @within(SECONDS)
 def test_broker_of_a_scope():
     sweep("agentboxd", scene_of=ScopeScene)
+
+
+@heavy
+@within(SECONDS)
+def test_next_broker_of_a_scope():
+    sweep("agentboxd", begin=kill_the_first, scene_of=ScopeScene)
