@@ -278,5 +278,6 @@ int broker_adopt(Manager *m, Error **reterr)
                 }
         fd_store_done(&m->stored);
         manager_arm_sampler(m);
+        manager_arm_looker(m);
         return 0;
 }

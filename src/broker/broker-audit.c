@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/escape.h"
+#include "base/parse.h"
 #include "base/strv.h"
 #include "broker/broker-audit.h"
 #include "policy/policy.h"
@@ -284,6 +285,121 @@ int audit_is_in_this_boot(AuditReader *a, AuditEvent event)
         if (r >= 0)
                 r = add_match(a->journal, "_BOOT_ID=%s", sd_id128_to_string(id, boot));
         return r < 0 ? r : finish_search(a);
+}
+
+/* ---- the records of a warden */
+
+#define STEPS_MAX (2 * AUDIT_SPAN_MAX) /* entries that are looked at: a record that was sent again may be there twice */
+
+static int match_warden(AuditReader *a, const AuditWarden *w, bool denied)
+{
+        static const char *const ids[_AUDIT_SERIES_MAX][3] = {
+                { AGENTBOX_MESSAGE_EGRESS_DENIED, AGENTBOX_MESSAGE_EGRESS_ALLOWED, AGENTBOX_MESSAGE_EGRESS_CLOSED },
+                { AGENTBOX_MESSAGE_SYSCALL_DENIED },
+        };
+        int r = sd_journal_process(a->journal);
+
+        if (r < 0)
+                return r;
+        sd_journal_flush_matches(a->journal);
+        r = add_match(a->journal, "AGENTBOX_RUN_ID=%s", w->run);
+        if (r >= 0)
+                r = add_match(a->journal, "_SYSTEMD_UNIT=%s", w->unit);
+        for (size_t i = 0; r >= 0 && i < (denied ? 1 : ELEMENTSOF(*ids)) && ids[w->series][i]; i++)
+                r = add_match(a->journal, "MESSAGE_ID=%s", ids[w->series][i]);
+        return r < 0 ? r : sd_journal_seek_tail(a->journal);
+}
+
+/* A number of the entry; 0: it has none. */
+static uint64_t read_number(AuditReader *a, const char *name)
+{
+        size_t n, skip = strlen(name) + 1;
+        const void *data;
+        char text[24];
+        uint64_t v;
+
+        if (sd_journal_get_data(a->journal, name, &data, &n) < 0 || n <= skip || n - skip >= sizeof(text))
+                return 0;
+        memcpy(text, (const char *) data + skip, n - skip);
+        text[n - skip] = 0;
+        return parse_u64(text, &v) < 0 ? 0 : v;
+}
+
+typedef struct NumberSet {
+        uint64_t from; /* numbers behind this one */
+        size_t span, n;
+        uint8_t bits[AUDIT_SPAN_MAX / 8];
+} NumberSet;
+
+/* Whether it was not there before. */
+static bool set_add(NumberSet *s, uint64_t number)
+{
+        uint64_t i = number - s->from - 1;
+        uint8_t bit = (uint8_t) (1u << i % 8);
+
+        if (number <= s->from || i >= s->span || (s->bits[i / 8] & bit))
+                return false;
+        s->bits[i / 8] |= bit;
+        s->n++;
+        return true;
+}
+
+static bool set_has(const NumberSet *s, size_t i)
+{
+        return s->bits[i / 8] & (1u << i % 8);
+}
+
+static void read_arrival(const NumberSet *s, AuditArrival *ret)
+{
+        size_t there = 0, missing;
+
+        while (there < s->span && set_has(s, there))
+                there++;
+        for (missing = there; missing < s->span && !set_has(s, missing);)
+                missing++;
+        *ret = (AuditArrival){ .arrived = s->from + there, .missing_to = missing < s->span ? s->from + missing : 0 };
+}
+
+/* From the newest on, back to the floor: each entry is looked at once in its life, as a rule. */
+int audit_look_for(AuditReader *a, const AuditWarden *w, uint64_t floor, uint64_t arrived, uint64_t sent, AuditArrival *ret)
+{
+        NumberSet s = { .from = arrived, .span = (size_t) MIN2(sent - arrived, (uint64_t) AUDIT_SPAN_MAX) };
+        int r = match_warden(a, w, false);
+
+        for (unsigned i = 0; r >= 0 && s.n < s.span && i < STEPS_MAX; i++) {
+                uint64_t number;
+
+                r = sd_journal_previous(a->journal);
+                if (r <= 0)
+                        break;
+                number = read_number(a, "AGENTBOX_SEQUENCE");
+                if (number > 0 && number <= floor)
+                        break;
+                (void) set_add(&s, number);
+        }
+        if (r < 0)
+                return r;
+        read_arrival(&s, ret);
+        return 0;
+}
+
+int audit_sum_denied(AuditReader *a, const AuditWarden *w, uint64_t sent, uint64_t *ret)
+{
+        /* One that was sent and not counted may be behind it. */
+        NumberSet s = { .span = (size_t) MIN2(sent, (uint64_t) AUDIT_SPAN_MAX - 1) + 1 };
+        uint64_t sum = 0;
+        int r = sent >= AUDIT_SPAN_MAX ? -E2BIG : match_warden(a, w, true);
+
+        for (unsigned i = 0; r >= 0; i++) {
+                r = i < STEPS_MAX ? sd_journal_previous(a->journal) : -E2BIG;
+                if (r <= 0)
+                        break;
+                if (set_add(&s, read_number(a, "AGENTBOX_SEQUENCE")))
+                        sum += read_number(a, "AGENTBOX_COUNT");
+        }
+        if (r >= 0)
+                *ret = sum;
+        return MIN2(r, 0);
 }
 
 /* ---- the past */

@@ -70,6 +70,33 @@ int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool b
 /* The same for a record of no run, written since this machine was booted. */
 int audit_is_in_this_boot(AuditReader *a, AuditEvent event);
 
+/* ---- the records of a run's warden, which it numbers (AGENTBOX_SEQUENCE): which of them are in the journal. Nothing is read of
+ * them but that number, and of AUDIT_..._DENIED the count; only of those that journald says are of its unit. */
+
+typedef enum AuditSeries {
+        SERIES_EGRESS,
+        SERIES_CALLS,
+        _AUDIT_SERIES_MAX,
+} AuditSeries;
+
+typedef struct AuditWarden {
+        const char *run, *unit;
+        AuditSeries series;
+} AuditWarden;
+
+#define AUDIT_SPAN_MAX 32768u /* numbers that are looked for at once */
+
+typedef struct AuditArrival {
+        uint64_t arrived;    /* this one and all before it are there */
+        uint64_t missing_to; /* from the one behind it up to this they are not, but a later one is; 0: none is later */
+} AuditArrival;
+
+/* Up to arrived it is known already that they are there; sent: the newest. floor: of those up to it all that are there came before
+ * all that are behind it; less than arrived where some in between were sent again, later. */
+int audit_look_for(AuditReader *a, const AuditWarden *w, uint64_t floor, uint64_t arrived, uint64_t sent, AuditArrival *ret);
+/* How many denials its records speak of, each record counted once. sent as above; -E2BIG: too many to be counted. */
+int audit_sum_denied(AuditReader *a, const AuditWarden *w, uint64_t sent, uint64_t *ret);
+
 /* ---- the past: the broker's own records of what became of runs, from the newest to the oldest, as journald says who wrote
  * them */
 

@@ -511,6 +511,7 @@ void run_on_executed(Run *r)
                         &(AuditDetail){ .message = message ?: "Run started", .command = r->command });
         (void) run_reply_started(r);
         manager_arm_sampler(r->manager);
+        manager_arm_looker(r->manager);
 }
 
 void run_on_failure(Run *r, const ExecFailure *f)

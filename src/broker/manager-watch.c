@@ -18,6 +18,7 @@
 #define USEC_PER_SEC 1000000u
 #define RECONNECT_USEC (200u * USEC_PER_MSEC)
 #define WALL_USEC (300u * USEC_PER_MSEC)
+#define RENEW_AFTER 3u /* looks in vain: before a warden takes it for a loss (warden-journal.c) */
 #define PATIENCE_USEC (20u * USEC_PER_MSEC)
 
 /* ---- the queue of those that have not begun */
@@ -223,6 +224,49 @@ void manager_arm_sampler(Manager *m)
                 (void) sd_event_source_set_enabled(m->sampler, SD_EVENT_ONESHOT);
 }
 
+/* ---- what arrives of the records of wardens */
+
+/* Where nothing comes any more it may be this reader that does not see it: of what is mounted over the journal's directory it hears
+ * nothing. One that is opened now sees what there is now. */
+static void renew_reader(Manager *m)
+{
+        AuditReader *a;
+
+        if (audit_reader_open(&a, NULL) < 0)
+                return;
+        audit_reader_close(m->audit);
+        m->audit = a;
+}
+
+static int on_looker(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Manager *m = userdata;
+        bool stands = false;
+
+        for (Run *r = m->runs; r; r = r->next)
+                stands = run_warden_look(r) || stands;
+        m->n_looks_in_vain = stands ? m->n_looks_in_vain + 1 : 0;
+        if (m->n_looks_in_vain % RENEW_AFTER == RENEW_AFTER - 1)
+                renew_reader(m);
+        manager_arm_looker(m);
+        return 0;
+}
+
+void manager_arm_looker(Manager *m)
+{
+        bool wanted = false, in_a_hurry = false;
+        int enabled;
+
+        for (const Run *r = m->runs; r; r = r->next) {
+                wanted = wanted || run_warden_is_watched(r);
+                in_a_hurry = in_a_hurry || (run_warden_is_watched(r) && r->warden->is_ending);
+        }
+        if (!wanted || sd_event_source_get_enabled(m->looker, &enabled) < 0 || (enabled != SD_EVENT_OFF && !in_a_hurry))
+                return;
+        if (sd_event_source_set_time_relative(m->looker, in_a_hurry ? LOOK_AT_END_USEC : LOOK_USEC) >= 0)
+                (void) sd_event_source_set_enabled(m->looker, SD_EVENT_ONESHOT);
+}
+
 /* ---- PID 1 */
 
 /* What PID 1 would have told us in the meantime, and what it was not told. */
@@ -380,6 +424,7 @@ static int add_timers(Manager *m)
                 { &m->idle, on_idle },
                 { &m->confirmer, on_confirmer },
                 { &m->sampler, on_sampler },
+                { &m->looker, on_looker },
                 { &m->reconnect, on_reconnect },
                 { &m->impatience, on_impatience },
                 { &m->wall_timer, on_wall_timer },

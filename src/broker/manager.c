@@ -291,6 +291,7 @@ void manager_done(Manager *m)
         sd_event_source_disable_unref(m->idle);
         sd_event_source_disable_unref(m->confirmer);
         sd_event_source_disable_unref(m->sampler);
+        sd_event_source_disable_unref(m->looker);
         sd_event_source_disable_unref(m->reconnect);
         sd_event_source_disable_unref(m->beginner);
         sd_event_source_disable_unref(m->impatience);

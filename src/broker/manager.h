@@ -50,6 +50,7 @@ typedef struct Manager {
         Run *runs; /* living ones, the ones still asking for authorisation among them; newest first */
         Run *recent[RECENT_MAX]; /* ring of ended ones */
         size_t n_recent;         /* ever put there */
+        unsigned n_looks_in_vain; /* in a row: what wardens sent does not arrive */
         bool walls_are_used;
         Error *no_walls;         /* why the broker may make none; NULL: it may */
         Wall spare_wall;         /* made while the broker waits for something else; WALL_NONE: none */
@@ -58,7 +59,7 @@ typedef struct Manager {
         BootsReader *boots;  /* while the runs of earlier boots are looked for */
         Question *questions; /* of polkit, under way for other calls than Run */
         Doctor *doctors;     /* calls of Doctor, which wait for their trial */
-        sd_event_source *idle, *sampler, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer, *refusal_counter,
+        sd_event_source *idle, *sampler, *looker, *confirmer, *reconnect, *beginner, *impatience, *wall_maker, *wall_timer, *refusal_counter,
                         *tripwire_source, *tripwire_timer;
         bool debug; /* phases and their times go to the log */
         bool stopping;
@@ -101,10 +102,11 @@ bool manager_name_is_taken(const Manager *m, uid_t uid, const char *name);
 
 /* Something was asked: idle time begins anew. */
 void manager_touch(Manager *m);
-/* The timers that all runs share, armed where one needs them: the reading back of the journal and the
- * sampling of usage. */
+/* The timers that all runs share, armed where one needs them: the reading back of the journal, the
+ * sampling of usage, and looking what arrives of the records of wardens. */
 void manager_arm_confirmer(Manager *m);
 void manager_arm_sampler(Manager *m);
+void manager_arm_looker(Manager *m);
 
 /* A wall that nobody has used (wall_create), the prepared one if there is one. */
 int manager_take_wall(Manager *m, Wall *ret, Error **reterr);

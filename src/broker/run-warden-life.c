@@ -215,7 +215,7 @@ int run_warden_adopt(Run *r, bool has_unit)
 
         if (!w)
                 return -ENOMEM;
-        w->tally_fd = openat(r->dir_fd, WARDEN_TALLY_FILE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+        w->tally_fd = openat(r->dir_fd, WARDEN_TALLY_FILE, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
         w->listener_fd = fd_store_take(&r->manager->stored, FD_STORE_LISTENER, r->id);
         if (!has_unit || ask_now(r) < 0)
                 return 0;
@@ -253,6 +253,7 @@ void run_warden_end(Run *r)
         if (sd_event_add_time_relative(r->manager->event, &w->deadline, CLOCK_MONOTONIC, END_USEC, 0,
                             on_deadline, r) < 0)
                 w->is_over = true;
+        manager_arm_looker(r->manager);
 }
 
 bool run_warden_is_over(const Run *r)
@@ -295,22 +296,6 @@ static int add_destinations(const EgressTally *t, char ***list)
         return 0;
 }
 
-/* What it counted and was killed before it could write: one record, by us. */
-static void write_lost(Run *r, AuditEvent event, uint64_t n, const char *what, const AuditDetail *detail)
-{
-        AuditSubject subject = run_subject(r);
-        AuditDetail d = *detail;
-        _cleanup_free_ char *message = NULL;
-
-        if (asprintf(&message, "Run %s: %llu %s were denied, and its warden died before it had them on record", r->id,
-                            (unsigned long long) n, what) < 0)
-                message = NULL;
-        d.message = message ?: "Denied, and not on record";
-        d.reason = "warden-lost";
-        d.count = n;
-        (void) audit_write(event, &subject, &d);
-}
-
 void run_warden_count(Run *r)
 {
         RunResult *result = &r->result;
@@ -325,23 +310,4 @@ void run_warden_count(Run *r)
         if (t.counts_calls)
                 result->syscalls_denied = t.calls_denied;
         (void) add_destinations(&t, &result->egress_denied_to);
-}
-
-static bool is_lost(const Run *r, AuditEvent event, uint64_t counted, uint64_t on_record)
-{
-        return counted > on_record && audit_is_on_record(r->manager->audit, event, r->id, false) <= 0;
-}
-
-void run_warden_write_lost(Run *r)
-{
-        EgressTally t;
-
-        if (!run_warden_read_tally(r, &t))
-                return;
-        if (is_lost(r, AUDIT_EGRESS_DENIED, t.denied, t.denied_on_record))
-                write_lost(r, AUDIT_EGRESS_DENIED, t.denied - t.denied_on_record, "attempts to reach something",
-                                &(AuditDetail){ .proto = "*", .dest_name = "*" });
-        if (is_lost(r, AUDIT_SYSCALL_DENIED, t.calls_denied, t.calls_on_record))
-                write_lost(r, AUDIT_SYSCALL_DENIED, t.calls_denied - t.calls_on_record, "system calls",
-                                &(AuditDetail){ .syscall = "*" });
 }

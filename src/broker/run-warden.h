@@ -6,6 +6,7 @@
 #include <systemd/sd-bus.h>
 #include <systemd/sd-event.h>
 
+#include "broker/broker-audit.h"
 #include "broker/broker-result.h"
 #include "broker/broker-root.h"
 #include "broker/broker-unit.h"
@@ -55,6 +56,8 @@ typedef struct RunWarden {
         UnitStatus status;
         bool was_up, is_over, is_ending;
         char suspicion[16]; /* how the start of the run's unit ended, while PID 1 is asked whether this is why; "" else */
+        uint64_t floors[_AUDIT_SERIES_MAX]; /* of audit_look_for(); has_gap: and it stays until all behind it are there */
+        bool has_gap[_AUDIT_SERIES_MAX];
         sd_event_source *deadline; /* of its end */
         unsigned n_deadlines;
 } RunWarden;
@@ -111,8 +114,6 @@ bool run_warden_is_over(const Run *r);
 void run_warden_let_go(Run *r);
 /* Takes what it has counted over into the result. */
 void run_warden_count(Run *r);
-/* Puts on record what it has counted and could not. */
-void run_warden_write_lost(Run *r);
 /* What it has counted so far; false: not known. */
 bool run_warden_read_tally(const Run *r, EgressTally *ret);
 /* KILL_WARDEN: it died. KILL_CALL: it ended, and wants the run to, for a system call: the name of that; newly allocated, or
@@ -121,3 +122,14 @@ KillReason run_warden_death_reason(const Run *r);
 char *run_warden_fatal_call(const Run *r);
 /* In words, how it ended before its run did; newly allocated. */
 char *run_warden_death(const Run *r);
+
+/* warden-arrival.c */
+
+/* Whether somebody must look what has arrived of its records; at the end it waits for that. */
+#define LOOK_USEC 200000u
+#define LOOK_AT_END_USEC 3000u
+bool run_warden_is_watched(const Run *r);
+/* true: some are not there, and none has come since the last time. */
+bool run_warden_look(Run *r);
+/* It is over. Puts on record what it has counted and is not. */
+void run_warden_write_lost(Run *r);

@@ -169,6 +169,19 @@ static void tick_expired(void *userdata, Timer *t)
         }
 }
 
+/* Where it had no room, it may have. */
+static void check_journal(Warden *w)
+{
+        journal_check(&w->records.journal, w->now);
+        if (w->records.journal.blocked_since != 0 && w->records.journal.waits && !w->records.journal.closed)
+                write_pending(w);
+}
+
+static void check_expired(void *userdata, Timer *t)
+{
+        check_journal(userdata);
+}
+
 static void watchdog_expired(void *userdata, Timer *t)
 {
         static const char message[] = "WATCHDOG=1";
@@ -185,11 +198,18 @@ static bool is_pending(const Warden *w)
         return w->waiting.first || records_pending(&w->records);
 }
 
+/* Nothing is left to be done before it ends. */
+static bool is_settled(Warden *w)
+{
+        check_journal(w);
+        return !is_pending(w) && w->witness_fd < 0 && !journal_wants_check(&w->records.journal);
+}
+
 /* After each turn: somebody may have begun to wait for the journal or for a second. */
 static void settle(Warden *w)
 {
         /* Where it is not there, waiting for it would be no waiting: then the tick alone tries again. */
-        bool watch = w->records.journal.blocked_since != 0 && !w->records.journal.gone && is_pending(w);
+        bool watch = w->records.journal.blocked_since != 0 && !w->records.journal.waits && is_pending(w);
 
         if (watch && !w->journal_watched)
                 w->journal_watched = warden_watch(w, w->fds[WARDEN_FD_JOURNAL], EPOLLOUT, &w->journal_source) >= 0;
@@ -201,6 +221,8 @@ static void settle(Warden *w)
                 listeners_watch(w, false);
         if ((is_pending(w) || w->accept_paused) && !w->tick.next)
                 timer_set(&w->timers, &w->tick, TIMER_TICK, w->now);
+        if (journal_wants_check(&w->records.journal) && !w->check.next)
+                timer_set(&w->timers, &w->check, TIMER_CHECK, w->now);
         conn_bury(w);
         dns_bury(w);
 }
@@ -222,8 +244,7 @@ static int loop(Warden *w)
 {
         struct epoll_event events[EVENTS_MAX];
 
-        while (!w->stopping || (w->now < w->stop_deadline && (is_pending(w) || w->witness_fd >= 0 ||
-                                                                             !journal_is_read(&w->records.journal)))) {
+        while (!w->stopping || (w->now < w->stop_deadline && !is_settled(w))) {
                 int n = epoll_wait(w->epoll_fd, events, EVENTS_MAX, time_left(w));
 
                 if (n < 0 && errno != EINTR)
@@ -405,6 +426,7 @@ static int stage_loop(Warden *w)
                 return r;
         set_limits(w);
         w->tick.expired = tick_expired;
+        w->check.expired = check_expired;
         w->now = now_usec();
         return set_watchdog(w);
 }

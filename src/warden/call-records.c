@@ -5,6 +5,8 @@
 /* Records one by one: so many at once, so many a second. */
 #define BURST 50u
 #define RATE 20u
+/* Of records that are not known to have arrived. */
+#define OUTBOX_BYTES ((size_t) 256 << 10)
 
 static int write_call(CallRecords *r, const DeniedCall *c, uint64_t n, uint64_t now)
 {
@@ -89,7 +91,7 @@ uint64_t cpu_share_wait(CpuShare *s, uint64_t used, uint64_t now)
 int calls_open(CallRecords *r, const WardenSpec *spec, EgressTally *tally, int journal_fd)
 {
         *r = (CallRecords){ .tally = tally, .bucket = BUCKET_FULL(BURST) };
-        return journal_open(&r->journal, spec, journal_fd);
+        return journal_open(&r->journal, spec, journal_fd, &tally->calls_sent, &tally->calls_proof, OUTBOX_BYTES);
 }
 
 void calls_close(CallRecords *r)

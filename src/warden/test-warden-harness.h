@@ -70,6 +70,7 @@ typedef struct Box {
         WardenReady ready;
         char **records; /* all that came so far, each with a line break before and behind it */
         size_t n_records;
+        bool journal_drops; /* what comes is lost, and nobody says so */
 } Box;
 
 /* Up to WardenReady. */

@@ -276,6 +276,49 @@ static uint64_t cpu_nsec(pid_t pid)
         return strtoull(text, NULL, 10);
 }
 
+/* The broker goes on looking; nobody says that records are lost. */
+static void look_for_a_while(Box *b, unsigned msec)
+{
+        for (unsigned i = 0; i < msec; i += 20) {
+                box_read_records(b);
+                poll(NULL, 0, 20);
+        }
+}
+
+/* journald takes what it is sent, and keeps nothing. What was allowed until that was noticed is on record afterwards. */
+static void test_dropping_journal(void **state)
+{
+        NEED_FIXTURE(f);
+        uint64_t used;
+        Box b;
+
+        box_start(&b, f, &(Options){ .rules = RULES("tcp " NAME_WORLD ":4001") });
+        run_inside(f, talk_once, NULL);
+        box_expect(&b, "egress-closed", 1);
+        b.journal_drops = true;
+        run_inside(f, talk_once, NULL);
+        look_for_a_while(&b, 1500);
+        run_inside(f, meet_closed_journal, NULL);
+        run_inside(f, meet_many_resets, NULL);
+        /* That it tries again and again costs next to nothing. */
+        used = cpu_nsec(b.pid);
+        look_for_a_while(&b, 3000);
+        assert_in_range(cpu_nsec(b.pid) - used, 0, 300000000);
+        assert_int_equal(b.tally->allowed, 2);
+        assert_int_equal(b.tally->denied, 51);
+        b.journal_drops = false;
+        box_expect(&b, "egress-closed", 2);
+        look_for_a_while(&b, 300);
+        run_inside(f, talk_once, NULL);
+        assert_int_equal(box_stop(&b), 0);
+        assert_int_equal(box_count(&b, "egress-allowed"), 3);
+        assert_int_equal(box_count(&b, "egress-closed"), 3);
+        assert_int_equal(box_denied(&b, NULL), 51);
+        assert_int_equal(box_denied(&b, "\nAGENTBOX_REASON=no-journal\n"), 1);
+        assert_int_equal(b.n_records, b.tally->egress_sent);
+        box_done(&b);
+}
+
 /* Its socket is gone, for good. */
 static void test_no_journal(void **state)
 {
@@ -470,6 +513,7 @@ int main(int argc, char *argv[])
                 WORLD_TEST(test_late_reader),
                 WORLD_TEST(test_slow_journal),
                 WORLD_TEST(test_stuck_journal),
+                WORLD_TEST(test_dropping_journal),
                 WORLD_TEST(test_no_journal),
                 WORLD_TEST(test_quiet),
                 WORLD_TEST(test_quiet_stuck_journal),

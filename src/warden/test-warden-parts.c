@@ -566,6 +566,189 @@ static void test_records_blocked(void **state)
         book_close(&b);
 }
 
+/* ---- what has arrived */
+
+/* Whatever is held is there, byte for byte, however often it goes round. */
+static void test_outbox(void **state)
+{
+        uint32_t random = 1;
+        Outbox o;
+        unsigned n_full = 0;
+
+        assert_int_equal(outbox_open(&o, 1000, 16), 0);
+        assert_false(outbox_has_room(&o, 0));
+        assert_false(outbox_has_room(&o, 1001));
+        assert_true(outbox_has_room(&o, 1000));
+        for (unsigned i = 0; i < 20000; i++) {
+                uint8_t record[200];
+                size_t n;
+
+                random = random * 1664525u + 1013904223u;
+                n = 1 + (random >> 8) % sizeof(record);
+                memset(record, (int) (uint8_t) (o.sent + 1), n);
+                if (outbox_has_room(&o, n))
+                        outbox_add(&o, record, n);
+                else
+                        n_full++;
+                for (uint64_t k = o.arrived + 1; k <= o.sent; k++) {
+                        const uint8_t *p = outbox_get(&o, k, &n);
+
+                        assert_in_range(n, 1, sizeof(record));
+                        for (size_t j = 0; j < n; j++)
+                                assert_int_equal(p[j], (uint8_t) k);
+                }
+                if ((random >> 28) == 0)
+                        outbox_forget(&o, o.sent);
+                else if ((random >> 28) < 7)
+                        outbox_forget(&o, o.arrived + 1);
+                outbox_forget(&o, o.sent + 1); /* not sent yet: nobody's word makes it so */
+        }
+        assert_true(n_full > 1000);
+        outbox_close(&o);
+}
+
+static void prove(Book *b, uint64_t arrived, uint64_t missing_to, uint64_t looked_at)
+{
+        b->tally.egress_proof = (JournalProof){ .arrived = arrived, .missing_to = missing_to, .looked_at = looked_at };
+        b->tally.egress_proof.check = journal_proof_check(&b->tally.egress_proof);
+}
+
+/* So many records, all of which journald has dealt with. */
+static void book_send(Book *b, unsigned n, uint64_t now)
+{
+        Attempt a = attempt("a.example", 1);
+
+        for (unsigned i = 0; i < n; i++)
+                assert_int_equal(records_allowed(&b->records, &a, now), 0);
+        book_read(b);
+}
+
+/* To journald, whose read leaves nothing in the socket; the mark comes with the first call. */
+static void book_check(Book *b, uint64_t now)
+{
+        char byte;
+
+        journal_check(&b->records.journal, now);
+        while (recv(b->pair[0], &byte, 1, MSG_PEEK) == 0)
+                (void) recv(b->pair[0], &byte, 1, 0);
+        journal_check(&b->records.journal, now);
+}
+
+#define SEC(x) ((x) * USEC_PER_SEC)
+
+static void test_records_arrive(void **state)
+{
+        static Book b;
+
+        book_open(&b);
+        book_send(&b, 3, SEC(10));
+        assert_int_equal(b.tally.egress_sent, 3);
+        assert_non_null(strstr(b.last, "\nAGENTBOX_SEQUENCE=3\n"));
+        assert_true(journal_wants_check(&b.records.journal));
+        /* A word that is being written, or that nobody can know, is none. */
+        prove(&b, 3, 0, SEC(10));
+        b.tally.egress_proof.check++;
+        book_check(&b, SEC(10));
+        prove(&b, 4, 0, SEC(10));
+        book_check(&b, SEC(10));
+        assert_true(journal_wants_check(&b.records.journal));
+        prove(&b, 3, 0, SEC(10));
+        book_check(&b, SEC(10));
+        assert_false(journal_wants_check(&b.records.journal));
+        assert_int_equal(b.n, 3);
+        book_close(&b);
+}
+
+static void test_records_dropped(void **state)
+{
+        static Book b;
+        Attempt a = attempt("a.example", 1);
+
+        book_open(&b);
+        book_send(&b, 5, SEC(10));
+        prove(&b, 2, 0, SEC(10) + 1);
+        book_check(&b, SEC(10) + 2); /* here they are seen to have been dealt with */
+        prove(&b, 2, 0, SEC(11) + 1);
+        book_check(&b, SEC(11) + 1);
+        assert_false(records_unwritable(&b.records, SEC(11) + 1)); /* it looked a moment too early */
+        prove(&b, 2, 0, SEC(11) + 2);
+        journal_check(&b.records.journal, SEC(11) + 3);
+        assert_true(records_unwritable(&b.records, SEC(11) + 3));
+        /* Nothing new, and the first of those that are missing. */
+        assert_int_equal(records_allowed(&b.records, &a, SEC(11) + 4), -EAGAIN);
+        b.n = 0;
+        book_read(&b);
+        assert_int_equal(b.n, 1);
+        assert_non_null(strstr(b.last, "\nAGENTBOX_SEQUENCE=3\n"));
+        /* It has arrived: the rest. */
+        prove(&b, 3, 0, SEC(12));
+        book_check(&b, SEC(12));
+        book_read(&b);
+        assert_int_equal(b.n, 3);
+        assert_non_null(strstr(b.last, "\nAGENTBOX_SEQUENCE=5\n"));
+        assert_true(records_unwritable(&b.records, SEC(12)));
+        prove(&b, 5, 0, SEC(12) + 5);
+        book_check(&b, SEC(12) + 6);
+        assert_false(journal_wants_check(&b.records.journal));
+        assert_int_equal(records_allowed(&b.records, &a, SEC(12) + 7), 0);
+        assert_false(records_unwritable(&b.records, SEC(12) + 7));
+        assert_int_equal(b.tally.egress_sent, 6);
+        book_close(&b);
+}
+
+/* Of several, some in the middle: those alone are sent again. */
+static void test_records_dropped_in_between(void **state)
+{
+        static Book b;
+
+        book_open(&b);
+        book_send(&b, 9, SEC(10));
+        prove(&b, 2, 4, SEC(10) + 1);
+        book_check(&b, SEC(10) + 2);
+        prove(&b, 2, 4, SEC(11) + 2);
+        b.n = 0;
+        journal_check(&b.records.journal, SEC(11) + 3);
+        book_read(&b);
+        assert_int_equal(b.n, 1);
+        prove(&b, 3, 4, SEC(11) + 4);
+        book_check(&b, SEC(11) + 5);
+        book_read(&b);
+        assert_int_equal(b.n, 2);
+        assert_non_null(strstr(b.last, "\nAGENTBOX_SEQUENCE=4\n"));
+        prove(&b, 9, 0, SEC(11) + 6);
+        book_check(&b, SEC(11) + 7);
+        assert_false(records_unwritable(&b.records, SEC(11) + 7));
+        book_close(&b);
+}
+
+/* Nobody reads them, or nobody looks: two seconds of the one, half a minute of the other. Then nothing is sent again. */
+static void test_records_unproven(void **state)
+{
+        static Book b;
+        Attempt a = attempt("a.example", 1);
+
+        book_open(&b);
+        assert_int_equal(records_allowed(&b.records, &a, SEC(10)), 0);
+        prove(&b, 0, 0, SEC(12) - 1);
+        journal_check(&b.records.journal, SEC(12));
+        assert_false(records_unwritable(&b.records, SEC(12)));
+        prove(&b, 0, 0, SEC(12));
+        journal_check(&b.records.journal, SEC(12));
+        assert_true(records_unwritable(&b.records, SEC(12)));
+        prove(&b, 1, 0, SEC(13));
+        journal_check(&b.records.journal, SEC(13));
+        assert_false(records_unwritable(&b.records, SEC(13)));
+        book_read(&b);
+        assert_int_equal(b.n, 1);
+
+        assert_int_equal(records_allowed(&b.records, &a, SEC(20)), 0);
+        book_check(&b, SEC(49));
+        assert_false(records_unwritable(&b.records, SEC(49)));
+        book_check(&b, SEC(50));
+        assert_true(records_unwritable(&b.records, SEC(50)));
+        book_close(&b);
+}
+
 static void test_destinations(void **state)
 {
         char text[ATTEMPT_DESTINATION_MAX];
@@ -602,6 +785,11 @@ int main(void)
                 cmocka_unit_test(test_records_many),
                 cmocka_unit_test(test_records_merged),
                 cmocka_unit_test(test_records_blocked),
+                cmocka_unit_test(test_outbox),
+                cmocka_unit_test(test_records_arrive),
+                cmocka_unit_test(test_records_dropped),
+                cmocka_unit_test(test_records_dropped_in_between),
+                cmocka_unit_test(test_records_unproven),
                 cmocka_unit_test(test_destinations),
         };
 

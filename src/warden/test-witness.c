@@ -132,6 +132,18 @@ static void world_start(World *w, bool kill_on_denied, int (*inside)(void))
         close(w->channel);
 }
 
+/* What the broker does. */
+static void look_for_records(World *w)
+{
+        struct timespec t;
+        JournalProof p = { .arrived = w->n_records };
+
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        p.looked_at = (uint64_t) t.tv_sec * 1000000u + (uint64_t) t.tv_nsec / 1000;
+        p.check = journal_proof_check(&p);
+        w->tally->calls_proof = p;
+}
+
 /* What journald would have: each record as text, the last one kept. */
 static void read_records(World *w)
 {
@@ -150,6 +162,7 @@ static void read_records(World *w)
                 w->n_records++;
                 w->sum += strtoull(count + strlen("\nAGENTBOX_COUNT="), NULL, 10);
         }
+        look_for_records(w);
 }
 
 /* The byte from the witness; 0: it has closed. Takes the records meanwhile, as it waits for that. */

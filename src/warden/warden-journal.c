@@ -80,6 +80,9 @@ void attempt_destination(const Attempt *a, char ret[static ATTEMPT_DESTINATION_M
                 snprintf(ret, ATTEMPT_DESTINATION_MAX, "%s:%u", host, a->port);
 }
 
+/* A record comes to more. */
+#define RECORD_BYTES 512u
+
 /* ---- fields */
 
 static void text(Buf *b, const char *s)
@@ -166,6 +169,7 @@ static Buf *begin(Journal *j, const char *id, const char *event, int priority)
         b->size = 0;
         b->error = 0;
         buf_append(b, j->common.data, j->common.size);
+        field_u64(b, "AGENTBOX_SEQUENCE", j->outbox.sent + 1);
         field(b, "MESSAGE_ID", id);
         field_u64(b, "PRIORITY", (uint64_t) priority);
         field(b, "AGENTBOX_EVENT", event);
@@ -173,24 +177,142 @@ static Buf *begin(Journal *j, const char *id, const char *event, int priority)
         return b;
 }
 
+static int send_record(Journal *j, const void *p, size_t n)
+{
+        ssize_t k;
+
+        do
+                k = send(j->fd, p, n, MSG_DONTWAIT | MSG_NOSIGNAL);
+        while (k < 0 && errno == EINTR);
+        if (k < 0)
+                return -errno;
+        j->mark = (JournalMark){ .unread = true };
+        j->dealt_with_at = 0;
+        return 0;
+}
+
+/* Counted before anything that follows of it can be seen. */
+static int send_new(Journal *j, uint64_t now)
+{
+        int r;
+
+        if (j->closed || !outbox_has_room(&j->outbox, j->record.size))
+                return -EBUSY;
+        r = send_record(j, j->record.data, j->record.size);
+        if (r < 0)
+                return r;
+        if (outbox_is_empty(&j->outbox))
+                j->unproven_since = now;
+        outbox_add(&j->outbox, j->record.data, j->record.size);
+        atomic_store_explicit(j->sent, j->outbox.sent, memory_order_release);
+        return 0;
+}
+
 static int commit(Journal *j, uint64_t now)
 {
-        ssize_t n;
+        int r = j->record.error < 0 ? j->record.error : send_new(j, now);
+        bool full = r == -EAGAIN || r == -ENOBUFS || r == -ENOMEM;
 
         if (j->record.error < 0)
-                return j->record.error;
-        do
-                n = send(j->fd, j->record.data, j->record.size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        while (n < 0 && errno == EINTR);
-        if (n >= 0) {
-                j->mark = (JournalMark){ .unread = true };
+                return r;
+        if (r >= 0) {
                 j->blocked_since = 0;
                 return 0;
         }
         if (j->blocked_since == 0)
                 j->blocked_since = now;
-        j->gone = errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM;
-        return j->gone ? -errno : -EAGAIN;
+        j->waits = !full;
+        return full || r == -EBUSY ? -EAGAIN : r;
+}
+
+/* ---- what has become of them */
+
+/* A reader of the journal hears of a new file of it within a quarter of a second. */
+#define GRACE USEC_PER_SEC
+/* So long it is waited for what journald has not dealt with yet; or where no broker looks, which is back in a second, but for one
+ * that is broken. */
+#define PATIENCE (2 * USEC_PER_SEC)
+#define PATIENCE_WITHOUT_BROKER (30 * USEC_PER_SEC)
+
+/* What the broker says at this moment; false: it is about to. */
+static bool read_proof(const Journal *j, JournalProof *ret)
+{
+        const JournalProof *p = j->proof;
+
+        *ret = (JournalProof){
+                .arrived = __atomic_load_n(&p->arrived, __ATOMIC_ACQUIRE),
+                .missing_to = __atomic_load_n(&p->missing_to, __ATOMIC_ACQUIRE),
+                .looked_at = __atomic_load_n(&p->looked_at, __ATOMIC_ACQUIRE),
+                .check = __atomic_load_n(&p->check, __ATOMIC_ACQUIRE),
+        };
+        return ret->check == journal_proof_check(ret);
+}
+
+/* From the first that has not arrived. What is not taken is missing again, later. */
+static void send_again(Journal *j, uint64_t to)
+{
+        j->again_to = to;
+        for (uint64_t i = j->outbox.arrived + 1; i <= to; i++) {
+                size_t n;
+                const void *record = outbox_get(&j->outbox, i, &n);
+
+                if (send_record(j, record, n) < 0)
+                        return;
+        }
+}
+
+/* The broker has looked since journald has dealt with everything, and this has not come of it. One is sent again, then, when that
+ * is seen to have arrived, the others. */
+static void on_lost(Journal *j, const JournalProof *p)
+{
+        j->closed = true;
+        j->lost_to = p->missing_to > j->outbox.arrived ? MIN2(p->missing_to, j->outbox.sent) : j->outbox.sent;
+        send_again(j, j->outbox.arrived + 1);
+}
+
+static bool is_late(const Journal *j, const JournalProof *p, uint64_t now)
+{
+        return p->looked_at >= j->unproven_since + PATIENCE || now - j->unproven_since >= PATIENCE_WITHOUT_BROKER;
+}
+
+static void take_arrived(Journal *j, uint64_t arrived, uint64_t now)
+{
+        uint64_t before = j->outbox.arrived;
+
+        outbox_forget(&j->outbox, arrived);
+        if (j->outbox.arrived == before)
+                return;
+        j->unproven_since = now;
+        if (!outbox_is_empty(&j->outbox))
+                return;
+        j->closed = false;
+        j->lost_to = j->again_to = 0;
+}
+
+void journal_check(Journal *j, uint64_t now)
+{
+        JournalProof p;
+
+        if (outbox_is_empty(&j->outbox) || !read_proof(j, &p))
+                return;
+        take_arrived(j, p.arrived, now);
+        if (outbox_is_empty(&j->outbox))
+                return;
+        if (!journal_is_read(j))
+                j->dealt_with_at = 0;
+        else if (j->dealt_with_at == 0)
+                j->dealt_with_at = now;
+        if (j->again_to > 0 && j->outbox.arrived >= j->again_to && j->outbox.arrived < j->lost_to)
+                send_again(j, j->lost_to);
+        else if (j->dealt_with_at > 0 && p.looked_at >= j->dealt_with_at + GRACE)
+                on_lost(j, &p);
+        else if (is_late(j, &p, now))
+                j->closed = true;
+}
+
+bool journal_wants_check(const Journal *j)
+{
+        return !outbox_is_empty(&j->outbox);
 }
 
 /* ---- the records */
@@ -261,9 +383,14 @@ int journal_call_denied(Journal *j, const char *name, const char *args, const Wh
         return commit(j, now);
 }
 
-int journal_open(Journal *j, const WardenSpec *spec, int fd)
+int journal_open(Journal *j, const WardenSpec *spec, int fd, _Atomic uint64_t *sent, const JournalProof *proof, size_t n_bytes)
 {
-        *j = (Journal){ .fd = fd, .spec = spec };
+        int r;
+
+        *j = (Journal){ .fd = fd, .spec = spec, .sent = sent, .proof = proof };
+        r = outbox_open(&j->outbox, n_bytes, n_bytes / RECORD_BYTES);
+        if (r < 0)
+                return r;
         field(&j->common, "SYSLOG_IDENTIFIER", "agentbox-warden");
         field(&j->common, "AGENTBOX_RUN_ID", spec->run);
         field(&j->common, "AGENTBOX_POLICY", spec->policy);
@@ -283,4 +410,5 @@ void journal_close(Journal *j)
 {
         buf_done(&j->common);
         buf_done(&j->record);
+        outbox_close(&j->outbox);
 }

@@ -3,6 +3,8 @@
 
 #include "warden/decide.h"
 #include "warden/warden-events.h"
+#include "warden/warden-outbox.h"
+#include "warden/warden-timer.h"
 #include "wire/journal-socket.h"
 
 /* One record as journald's native protocol has it (systemd: JOURNAL_NATIVE_PROTOCOL), sent without waiting. */
@@ -46,16 +48,31 @@ typedef enum CloseReason {
         _CLOSE_REASON_MAX,
 } CloseReason;
 
+/* What is sent, and what has become of it. open ──▶ closed, where what journald has dealt with is not in the journal, or where for
+ * too long nothing is known of it; while it is closed nothing new is sent, but what did not arrive, again and again ──▶ open, when
+ * all of it is in the journal. */
 typedef struct Journal {
         int fd; /* connected SOCK_DGRAM */
         const WardenSpec *spec;
         Buf common, record;     /* the fields that all have; the one that is being written */
         uint64_t blocked_since; /* it takes nothing since then; 0: it does */
-        bool gone;              /* nobody is there to take it, rather than too slow a one */
+        bool waits;             /* room in the socket would not help: nobody is there, it is closed, or too much is unproven */
         JournalMark mark;       /* see journal_is_read() */
+        _Atomic uint64_t *sent; /* for the broker: the number of the newest one */
+        const JournalProof *proof; /* the broker's word */
+        Outbox outbox;
+        bool closed;
+        uint64_t unproven_since; /* or since there was progress */
+        uint64_t dealt_with_at;  /* when it was seen that journald has dealt with all that is held; 0: it has not */
+        uint64_t lost_to, again_to; /* of what has not arrived: up to where it was dropped; was sent again */
 } Journal;
-int journal_open(Journal *j, const WardenSpec *spec, int fd);
+/* sent, proof: of the tally. n_bytes: how much of what has not arrived is held. */
+int journal_open(Journal *j, const WardenSpec *spec, int fd, _Atomic uint64_t *sent, const JournalProof *proof, size_t n_bytes);
 void journal_close(Journal *j);
+
+/* What has arrived: to be called every JOURNAL_CHECK_USEC as long as it is wanted. */
+bool journal_wants_check(const Journal *j);
+void journal_check(Journal *j, uint64_t now);
 
 /* -EAGAIN: it has no room at the moment. Any other error: it is not there, or out of memory. */
 int journal_denied(Journal *j, const Attempt *a, EgressReason reason, uint64_t count, uint64_t now);

@@ -9,6 +9,8 @@
 #define BURST 200u
 #define RATE 100u
 #define TOKEN USEC_PER_SEC
+/* Of records that are not known to have arrived: most of a second's, at ten thousand a second. */
+#define OUTBOX_BYTES ((size_t) 8 << 20)
 #define PATIENCE (2 * USEC_PER_SEC) /* TIMER_JOURNAL: what waits for the journal waits as long */
 
 static void count(_Atomic uint64_t *counter, uint64_t n)
@@ -208,7 +210,7 @@ int records_closed(Records *r, const Attempt *a, CloseReason reason, uint64_t se
 
 bool records_unwritable(const Records *r, uint64_t now)
 {
-        return r->journal.blocked_since != 0 && now - r->journal.blocked_since >= PATIENCE;
+        return r->journal.closed || (r->journal.blocked_since != 0 && now - r->journal.blocked_since >= PATIENCE);
 }
 
 int records_open(Records *r, const WardenSpec *spec, EgressTally *tally, int journal_fd, uint64_t seed)
@@ -217,7 +219,7 @@ int records_open(Records *r, const WardenSpec *spec, EgressTally *tally, int jou
         r->coalesced = calloc(COALESCED_MAX, sizeof(*r->coalesced));
         if (!r->coalesced)
                 return -ENOMEM;
-        return journal_open(&r->journal, spec, journal_fd);
+        return journal_open(&r->journal, spec, journal_fd, &tally->egress_sent, &tally->egress_proof, OUTBOX_BYTES);
 }
 
 void records_close(Records *r)

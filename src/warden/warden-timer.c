@@ -9,6 +9,7 @@
 
 static const uint64_t standard_lengths[_TIMER_LENGTH_MAX] = {
         [TIMER_LINGER] = 1 * USEC_PER_SEC,
+        [TIMER_CHECK] = JOURNAL_CHECK_USEC,
         [TIMER_TICK] = 1 * USEC_PER_SEC,
         [TIMER_JOURNAL] = 2 * USEC_PER_SEC,
         [TIMER_TRY] = 3 * USEC_PER_SEC,

@@ -10,9 +10,11 @@
 
 #define USEC_PER_SEC UINT64_C(1000000)
 #define USEC_PER_MSEC UINT64_C(1000)
+#define JOURNAL_CHECK_USEC (100 * USEC_PER_MSEC)
 
 typedef enum TimerLength {
         TIMER_LINGER,   /* a refusal is on its way, the client may read it */
+        TIMER_CHECK,    /* it is looked which records have arrived */
         TIMER_TICK,     /* coalesced records are written */
         TIMER_JOURNAL,  /* a record waits for room in the journal's socket */
         TIMER_TRY,      /* one address of several */

@@ -140,7 +140,7 @@ struct Warden {
 
         uint64_t now; /* CLOCK_MONOTONIC, microseconds; of this turn of the loop */
         Timers timers;
-        Timer tick, watchdog;
+        Timer tick, check, watchdog;
         bool stopping;
         uint64_t stop_deadline;
         bool journal_watched, accept_paused;

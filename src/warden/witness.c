@@ -30,7 +30,7 @@ typedef struct Witness {
         int calls, proc, pipe, listener;
         bool armed; /* the shim has tried what is to be recorded; from here on it is the run's */
         uint32_t n_tried;
-        uint64_t now, flush_at; /* 0: nothing waits */
+        uint64_t now, flush_at, check_at; /* 0: nothing waits */
         CpuShare share;
 } Witness;
 
@@ -149,20 +149,22 @@ static int on_canary(Witness *w, const struct seccomp_notif *n)
         return answer(w, n->id, w->armed ? EXEC_CANARY_ERROR : EPROTO);
 }
 
-static bool settled(Witness *w)
+static bool settled(Witness *w, bool arrived)
 {
         w->now = now_usec();
+        journal_check(&w->records.journal, w->now);
         if (calls_flush(&w->records, w->now) < 0)
                 return false;
-        return journal_is_read(&w->records.journal);
+        return arrived ? !journal_wants_check(&w->records.journal) : journal_is_read(&w->records.journal);
 }
 
-/* What is on record must also be known as this process's, for as long as it lives: see journal_is_read(). */
-static void settle(Witness *w)
+/* What is on record must also be known as this process's, for as long as it lives: see journal_is_read(). arrived: and it must be
+ * there. */
+static void settle(Witness *w, bool arrived)
 {
         uint64_t deadline = now_usec() + END_PATIENCE;
 
-        while (!settled(w) && w->now < deadline)
+        while (!settled(w, arrived) && w->now < deadline)
                 (void) poll(NULL, 0, READ_TICK_MSEC);
 }
 
@@ -173,7 +175,7 @@ static int on_fatal(Witness *w, const DeniedCall *c)
 
         if (!atomic_compare_exchange_strong(&w->records.tally->fatal, &none, (uint32_t) c->number + 1))
                 return 0;
-        settle(w);
+        settle(w, false);
         return tell(w, WITNESS_FATAL);
 }
 
@@ -203,15 +205,36 @@ static void hold_back(Witness *w)
 
 /* ---- the loop */
 
+static void set_alarm(uint64_t *at, bool wanted, uint64_t time)
+{
+        if (!wanted)
+                *at = 0;
+        else if (*at == 0)
+                *at = time;
+}
+
 static int time_left(Witness *w)
 {
-        if (!calls_pending(&w->records))
-                w->flush_at = 0;
-        else if (w->flush_at == 0)
-                w->flush_at = w->now + FLUSH_AFTER;
-        if (w->flush_at == 0)
+        uint64_t next;
+
+        set_alarm(&w->flush_at, calls_pending(&w->records), w->now + FLUSH_AFTER);
+        set_alarm(&w->check_at, journal_wants_check(&w->records.journal), w->now + JOURNAL_CHECK_USEC);
+        next = MIN2(w->flush_at ?: UINT64_MAX, w->check_at ?: UINT64_MAX);
+        if (next == UINT64_MAX)
                 return -1;
-        return w->flush_at <= w->now ? 0 : (int) ((w->flush_at - w->now + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
+        return next <= w->now ? 0 : (int) ((next - w->now + USEC_PER_MSEC - 1) / USEC_PER_MSEC);
+}
+
+static void on_alarms(Witness *w)
+{
+        if (w->check_at != 0 && w->now >= w->check_at) {
+                journal_check(&w->records.journal, w->now);
+                w->check_at = 0;
+        }
+        if (w->flush_at != 0 && w->now >= w->flush_at) {
+                (void) calls_flush(&w->records, w->now);
+                w->flush_at = 0;
+        }
 }
 
 /* Until nobody is left who could call. */
@@ -224,10 +247,7 @@ static int serve(Witness *w)
                 if (r < 0 && errno != EINTR)
                         return -errno;
                 w->now = now_usec();
-                if (w->flush_at != 0 && w->now >= w->flush_at) {
-                        (void) calls_flush(&w->records, w->now);
-                        w->flush_at = 0;
-                }
+                on_alarms(w);
                 if (r <= 0)
                         continue;
                 if (!(p.revents & POLLIN))
@@ -252,7 +272,7 @@ static int run(Witness *w)
                 r = serve(w);
         if (r < 0)
                 return r;
-        settle(w);
+        settle(w, true);
         return tell(w, WITNESS_DONE);
 }
 

@@ -13,13 +13,15 @@
  *
  *   broker  ── WardenSpec and descriptors ──▶  warden     SOCK_SEQPACKET, the warden's standard input
  *   warden  ── WardenHello, WardenReady ────▶  broker     the same
- *   warden  ── EgressTally ────────────────▶  broker      shared file, read when the run has ended
+ *   warden  ── EgressTally ────────────────▶  broker      shared file
+ *   broker  ── JournalProof ───────────────▶  warden      in the same file
  *   kernel  ── EgressEvent ────────────────▶  warden      ring buffer
  *   broker  ── seccomp listener ───────────▶  witness    SOCK_SEQPACKET, WARDEN_FD_CALLS: one descriptor, once
  *   warden  ── names, addresses ◀──────────▶  resolver    SOCK_SEQPACKET (resolver/resolve.h)
  *
  * The warden greets first (WardenHello); the broker checks that and sends the spec; the warden confines itself and says
- * WardenReady; only then is the run's command executed. No other message exists. The closing of the broker's end means
+ * WardenReady; only then is the run's command executed. No other message exists; while the run lives, the warden counts, and
+ * the broker tells it, in a file that both have, what of its records is in the journal. The closing of the broker's end means
  * nothing: the broker may restart, the warden goes on. SIGTERM means that the run is over: everything pending is
  * recorded, then it exits. */
 
@@ -153,7 +155,18 @@ typedef struct WardenReady {
 int wardenready_encode(const WardenReady *r, Buf *out);
 int wardenready_decode(const void *p, size_t n, WardenReady *ret); /* -EBADMSG */
 
-/* Counted by the warden before the sandbox learns of a verdict, so that the broker knows the totals of a warden that was
+/* journald says nothing of a record that it drops, as it does where its disk is full. So every record of a run's warden is
+ * numbered (AGENTBOX_SEQUENCE, from 1 on; those of its witness by themselves), the broker looks which numbers are in the journal,
+ * and the warden keeps each record until it knows of it. */
+typedef struct JournalProof {
+        uint64_t arrived;    /* this and all before it are in the journal */
+        uint64_t missing_to; /* from the one behind arrived up to this they are not, but a later one is; 0: none is later */
+        uint64_t looked_at;  /* CLOCK_MONOTONIC, microseconds: when the broker began to look */
+        uint64_t check;      /* of the three before: they are written while they are read */
+} JournalProof;
+uint64_t journal_proof_check(const JournalProof *p);
+
+/* The rest is counted by the warden before the sandbox learns of a verdict, so that the broker knows the totals of a warden that was
  * killed. It is the warden's word: numbers are taken as numbers, texts escaped again. */
 #define EGRESS_TALLY_TOP 4u
 #define EGRESS_TALLY_TEXT 272u
@@ -167,6 +180,8 @@ typedef struct EgressTally {
         _Atomic uint64_t calls_denied, calls_on_record; /* of the syscall-denied records, as the two of egress-denied */
         _Atomic uint32_t counts_calls; /* 1: the two before are figures */
         _Atomic uint32_t fatal; /* the number of the call that the run is ended for, plus one; 0: none */
+        _Atomic uint64_t egress_sent, calls_sent; /* the number of the newest record of the warden; of its witness */
+        JournalProof egress_proof, calls_proof;   /* the broker's */
 } EgressTally;
 
 /* What the warden exits with where the run is to be ended for a system call (OnDenied=kill). */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* PURE. Records that were sent and are not known to be in the journal, by their numbers (AGENTBOX_SEQUENCE), which begin with 1:
+ * journald says nothing of what it drops, and what it has dropped is sent again. */
+
+typedef struct OutboxSlot {
+        uint32_t at, n;
+} OutboxSlot;
+
+typedef struct Outbox {
+        uint8_t *bytes; /* a ring; a record does not go over its end */
+        OutboxSlot *slots; /* of a record: its number modulo how many there are */
+        size_t n_bytes, n_slots;
+        size_t end;             /* behind the newest */
+        uint64_t sent, arrived; /* held are those behind arrived, up to sent */
+} Outbox;
+
+int outbox_open(Outbox *o, size_t n_bytes, size_t n_slots);
+void outbox_close(Outbox *o);
+bool outbox_is_empty(const Outbox *o);
+/* Whether a record of n bytes can be held. */
+bool outbox_has_room(const Outbox *o, size_t n);
+/* It was sent, with the number sent + 1. There must be room. */
+void outbox_add(Outbox *o, const void *p, size_t n);
+/* This number and all before it are in the journal. One that is not held changes nothing. */
+void outbox_forget(Outbox *o, uint64_t arrived);
+/* One that is held. */
+const void *outbox_get(const Outbox *o, uint64_t number, size_t *ret_n);
