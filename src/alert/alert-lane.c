@@ -6,6 +6,7 @@
 #include "alert/alert-lane.h"
 #include "alert/alert-position.h"
 #include "base/parse.h"
+#include "cli/journal-entry.h"
 #include "cli/journal-log.h"
 #include "cli/output.h"
 
@@ -80,7 +81,7 @@ static int take(Lane *l, json_t *record)
 static int next(Lane *l, json_t **ret)
 {
         if (!l->left)
-                return journal_log_next(l->journal, JOURNAL_AUDIT, ret);
+                return journal_entry_next(l->journal, JOURNAL_AUDIT, ret);
         *ret = TAKE_PTR(l->left);
         return 1;
 }
@@ -186,7 +187,7 @@ int alert_lane_run(AlertLane lane, int state_fd, char *const command[], Error **
         if (r < 0)
                 return error_set(reterr, r, "%s, which says how far it has come, cannot be read (%s); remove it to begin with what comes now",
                                 alert_lane_names[lane], strerror(-r));
-        r = journal_log_open_matches(lane_matches[lane], &l->journal, reterr);
+        r = journal_open_matches(lane_matches[lane], &l->journal, reterr);
         if (r < 0)
                 return r;
         r = begin(l);

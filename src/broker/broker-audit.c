@@ -143,6 +143,8 @@ int audit_write(AuditEvent event, const AuditSubject *subject, const AuditDetail
                 add_field(&f, "AGENTBOX_DECOY_FINGERPRINT", *i);
         if (detail->pid > 0)
                 add_u64(&f, "AGENTBOX_PID", detail->pid);
+        if (detail->uid > 0)
+                add_u64(&f, "AGENTBOX_UID", detail->uid);
         if (detail->count > 0)
                 add_u64(&f, "AGENTBOX_COUNT", detail->count);
         if (detail->has_copy) {

@@ -50,6 +50,7 @@ typedef struct AuditDetail {
         const char *view;        /* AGENTBOX_VIEW */
         const char *decoy, *comm, *action; /* AGENTBOX_DECOY, AGENTBOX_COMM, AGENTBOX_ACTION */
         uint64_t pid;                      /* AGENTBOX_PID; 0: left out */
+        uid_t uid;                         /* AGENTBOX_UID, the run's own; 0: left out */
         char *const *fingerprints;         /* AGENTBOX_DECOY_FINGERPRINT, a field for each */
         bool has_copy;
         uint64_t files, bytes; /* with has_copy: AGENTBOX_FILES, AGENTBOX_BYTES */

@@ -353,6 +353,8 @@ static int write_verified(Run *r)
         return audit_write(AUDIT_RUN_VERIFIED, &subject,
                         &(AuditDetail){ .message = message,
                                         .verified = r->verified,
+                                        /* Whose uid joins the kernel's own records to it. A scope has its caller's, as others have. */
+                                        .uid = r->scope ? 0 : r->peer.uid,
                                         .fingerprints = r->tripwires.decoys.fingerprints });
 }
 

@@ -9,11 +9,11 @@
 #include "cli/audit-log.h"
 #include "cli/facts.h"
 #include "cli/journal-log.h"
+#include "cli/kernel-denial.h"
 #include "cli/output.h"
 
 struct AuditLog {
-        JournalKind kind;
-        sd_journal *journal; /* NULL: by way of the service */
+        JournalLog *journal; /* NULL: by way of the service */
         int fd;              /* its connection */
         Buf pending;         /* of its answer */
         size_t taken;        /* of those bytes */
@@ -25,7 +25,7 @@ AuditLog *audit_log_free(AuditLog *l)
 {
         if (!l)
                 return NULL;
-        sd_journal_close(l->journal);
+        journal_log_close(l->journal);
         closep(&l->fd);
         buf_done(&l->pending);
         error_free(l->error);
@@ -159,7 +159,6 @@ int audit_log_open(const JournalQuery *query, AuditLog **ret, Error **reterr)
 
         if (!l)
                 return error_set(reterr, -ENOMEM, "out of memory");
-        l->kind = query->kind;
         l->fd = -1;
         r = journal_log_open(query, CALLER_ANY, &l->journal, &e);
         if (r == -EACCES)
@@ -179,7 +178,17 @@ int audit_open(const char *run, uint64_t since, AuditLog **ret, Error **reterr)
 
 int audit_next(AuditLog *l, json_t **ret)
 {
-        return l->journal ? journal_log_next(l->journal, l->kind, ret) : next_of_service(l, ret, l->error ? NULL : &l->error);
+        json_t *record;
+        int r = l->journal ? journal_log_next(l->journal, &record) : next_of_service(l, &record, l->error ? NULL : &l->error);
+
+        if (r <= 0)
+                return r;
+        if (kernel_denial_describe(record) < 0) {
+                json_decref(record);
+                return -ENOMEM;
+        }
+        *ret = record;
+        return 1;
 }
 
 const char *audit_log_error(const AuditLog *l, int r)
@@ -189,12 +198,12 @@ const char *audit_log_error(const AuditLog *l, int r)
 
 int audit_log_fd(AuditLog *l)
 {
-        return l->journal ? sd_journal_get_fd(l->journal) : l->fd;
+        return l->journal ? journal_log_fd(l->journal) : l->fd;
 }
 
 int audit_log_process(AuditLog *l)
 {
-        int r = l->journal ? sd_journal_process(l->journal) : 0;
+        int r = l->journal ? journal_log_process(l->journal) : 0;
 
         if (r < 0)
                 return r;

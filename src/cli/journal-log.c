@@ -1,183 +1,64 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/strv.h"
 #include "cli/audit.h"
 #include "cli/facts.h"
+#include "cli/journal-entry.h"
+#include "cli/journal-kernel.h"
 #include "cli/journal-log.h"
 #include "cli/output.h"
 #include "wire/output.h"
 
-/* The fields that are shown, besides AGENTBOX_…. */
-static bool is_shown(const char *name)
-{
-        static const char *const names[] = {
-                "MESSAGE",
-                "MESSAGE_ID",
-                "PRIORITY",
-                "_SYSTEMD_UNIT",
-                "_SYSTEMD_INVOCATION_ID",
-                "_UID",
-                "_PID",
-                "_BOOT_ID",
-                "_HOSTNAME",
-                "_TRANSPORT",
-                "_MACHINE_ID",
-        };
+struct JournalLog {
+        JournalKind kind;
+        sd_journal *journal;
+        KernelJoin *kernel; /* NULL: nothing of the kernel's is asked for */
+};
 
-        if (startswith(name, "AGENTBOX_"))
-                return true;
-        for (size_t i = 0; i < ELEMENTSOF(names); i++)
-                if (streq(names[i], name))
-                        return true;
-        return false;
+JournalLog *journal_log_close(JournalLog *l)
+{
+        if (!l)
+                return NULL;
+        sd_journal_close(l->journal);
+        kernel_join_free(l->kernel);
+        free(l);
+        return NULL;
 }
 
-/* A second value makes the field an array. */
-static int add_field(json_t *record, const char *name, json_t *value)
-{
-        json_t *old = json_object_get(record, name);
-        json_t *array;
-
-        if (!old)
-                return json_object_set_new(record, name, value) < 0 ? -ENOMEM : 0;
-        if (json_is_array(old))
-                return json_array_append_new(old, value) < 0 ? -ENOMEM : 0;
-        array = json_array();
-        if (json_array_append(array, old) < 0 || json_array_append_new(array, value) < 0) {
-                json_decref(array);
-                return -ENOMEM;
-        }
-        return json_object_set_new(record, name, array) < 0 ? -ENOMEM : 0;
-}
-
-/* Not one of them is lost, unlike in output_json_bytes(). */
-static json_t *exact_bytes(const uint8_t *p, size_t n)
-{
-        json_t *j = json_stringn((const char *) p, n);
-
-        if (j)
-                return j;
-        j = json_array();
-        for (size_t i = 0; i < n; i++)
-                if (json_array_append_new(j, json_integer(p[i])) < 0) {
-                        json_decref(j);
-                        return NULL;
-                }
-        return j;
-}
-
-static json_t *field_value(JournalKind kind, const char *name, const char *p, size_t n)
-{
-        return kind == JOURNAL_OUTPUT && streq(name, "MESSAGE") ? exact_bytes((const uint8_t *) p, n) : output_json_bytes(p, n);
-}
-
-static int read_record(sd_journal *j, JournalKind kind, json_t **ret)
-{
-        _cleanup_json_ json_t *record = json_object();
-        char text[32];
-        const void *data;
-        uint64_t usec;
-        size_t n;
-        int r;
-
-        r = sd_journal_get_realtime_usec(j, &usec);
-        if (r < 0)
-                return r;
-        snprintf(text, sizeof(text), "%llu", (unsigned long long) usec);
-        r = add_field(record, "__REALTIME_TIMESTAMP", json_string(text));
-        SD_JOURNAL_FOREACH_DATA(j, data, n)
-        {
-                const char *equals = memchr(data, '=', n);
-                _cleanup_free_ char *name = NULL;
-
-                if (r < 0)
-                        return r;
-                if (!equals)
-                        continue;
-                name = strndup(data, (size_t) (equals - (const char *) data));
-                if (!name)
-                        return -ENOMEM;
-                if (is_shown(name))
-                        r = add_field(record, name, field_value(kind, name, equals + 1, n - strlen(name) - 1));
-        }
-        if (r < 0)
-                return r;
-        *ret = TAKE_PTR(record);
-        return 0;
-}
-
-static bool is_trusted(const json_t *record, JournalKind kind)
-{
-        const char *unit = facts_string(record, "_SYSTEMD_UNIT"), *transport = facts_string(record, "_TRANSPORT");
-
-        if (kind == JOURNAL_OUTPUT)
-                return facts_string(record, "AGENTBOX_STREAM") && json_object_get(record, "MESSAGE") &&
-                       audit_output_is_trusted(unit, transport);
-        return facts_string(record, "AGENTBOX_EVENT") &&
-               audit_writer_is_trusted(unit, facts_string(record, "_UID"), transport, facts_string(record, "AGENTBOX_RUN_ID"),
-                               facts_string(record, "AGENTBOX_EVENT"));
-}
-
-#define SHORT_MAX 256u
-
-/* A field of the entry, without looking at the others; "" where it has none, or a long one, which none is that counts. */
-static const char *short_field(sd_journal *j, const char *name, char ret[static SHORT_MAX])
-{
-        size_t prefix = strlen(name) + 1, n;
-        const void *data;
-
-        *ret = 0;
-        if (sd_journal_get_data(j, name, &data, &n) >= 0 && n >= prefix && n - prefix < SHORT_MAX) {
-                memcpy(ret, (const char *) data + prefix, n - prefix);
-                ret[n - prefix] = 0;
-        }
-        return ret;
-}
-
-/* Anybody can write an entry of many megabytes with our fields in it: those are not even read. */
-static bool may_count(sd_journal *j, JournalKind kind)
-{
-        char unit[SHORT_MAX], uid[SHORT_MAX], transport[SHORT_MAX], run[SHORT_MAX], event[SHORT_MAX];
-
-        short_field(j, "_SYSTEMD_UNIT", unit);
-        short_field(j, "_TRANSPORT", transport);
-        if (kind == JOURNAL_OUTPUT)
-                return audit_output_is_trusted(unit, transport);
-        return audit_writer_is_trusted(unit, short_field(j, "_UID", uid), transport, short_field(j, "AGENTBOX_RUN_ID", run),
-                        short_field(j, "AGENTBOX_EVENT", event));
-}
-
-int journal_log_next(sd_journal *j, JournalKind kind, json_t **ret)
+int journal_log_next(JournalLog *l, json_t **ret)
 {
         int r;
 
-        while ((r = sd_journal_next(j)) > 0) {
-                _cleanup_json_ json_t *record = NULL;
-
-                if (!may_count(j, kind))
-                        continue;
-                r = read_record(j, kind, &record);
-                if (r == -EBADMSG) /* a damaged entry: journald skips it too */
-                        continue;
-                if (r < 0)
+        while ((r = sd_journal_next(l->journal)) > 0) {
+                r = journal_entry_take(l->journal, l->kind, ret);
+                if (r == 0 && l->kernel)
+                        r = kernel_join_take(l->kernel, l->journal, ret);
+                if (r != 0)
                         return r;
-                if (is_trusted(record, kind)) {
-                        *ret = TAKE_PTR(record);
-                        return 1;
-                }
         }
         return r;
+}
+
+int journal_log_fd(JournalLog *l)
+{
+        return sd_journal_get_fd(l->journal);
+}
+
+int journal_log_process(JournalLog *l)
+{
+        return sd_journal_process(l->journal);
 }
 
 static int open_journal(JournalKind kind, sd_journal **ret, Error **reterr)
 {
         _cleanup_journal_ sd_journal *j = NULL, *output = NULL;
-        int r = sd_journal_open(&j, SD_JOURNAL_LOCAL_ONLY | SD_JOURNAL_SYSTEM);
+        int r = journal_open_system(&j);
 
         /* A namespace without any file may be one that nobody has written to yet: the system's journal has some. */
-        if (r >= 0 && sd_journal_has_runtime_files(j) <= 0 && sd_journal_has_persistent_files(j) <= 0)
+        if (r == -EACCES)
                 return error_set(reterr, -EACCES,
                                 "cannot read the system's journal: be root or a member of the group "
                                 "systemd-journal (or adm)");
@@ -189,38 +70,81 @@ static int open_journal(JournalKind kind, sd_journal **ret, Error **reterr)
         return 0;
 }
 
-static int add_match(sd_journal *j, const char *field, const char *value)
+/* The records of query, not yet the kernel's. */
+static int match_records(sd_journal *j, const JournalQuery *query, uid_t caller)
 {
-        _cleanup_free_ char *match = NULL;
-
-        return asprintf(&match, "%s=%s", field, value) < 0 ? -ENOMEM : sd_journal_add_match(j, match, 0);
-}
-
-int journal_log_open(const JournalQuery *query, uid_t caller, sd_journal **ret, Error **reterr)
-{
-        _cleanup_journal_ sd_journal *j = NULL;
         char uid[16];
-        int r = open_journal(query->kind, &j, reterr);
+        int r = 0;
 
-        if (r < 0)
-                return r;
         for (size_t i = 0; r >= 0 && query->kind == JOURNAL_AUDIT && audit_event_name(i); i++)
-                r = add_match(j, "AGENTBOX_EVENT", audit_event_name(i));
+                r = journal_add_match(j, "AGENTBOX_EVENT", audit_event_name(i));
         if (r >= 0 && *query->run)
-                r = add_match(j, "AGENTBOX_RUN_ID", query->run);
+                r = journal_add_match(j, "AGENTBOX_RUN_ID", query->run);
         if (r >= 0 && caller != CALLER_ANY) {
                 snprintf(uid, sizeof(uid), "%u", (unsigned) caller);
-                r = add_match(j, "AGENTBOX_CALLER_UID", uid);
+                r = journal_add_match(j, "AGENTBOX_CALLER_UID", uid);
         }
+        return r;
+}
+
+/* Of one run, its own first record is the first that there can be, and the kernel's log is long. Anybody may have written
+ * something of that name before: then there is more to look through. */
+static int find_beginning(sd_journal *j, const JournalQuery *query, uint64_t *ret)
+{
+        uint64_t usec;
+        int r;
+
+        *ret = query->since;
+        if (!*query->run)
+                return 0;
+        r = sd_journal_seek_head(j);
         if (r >= 0)
-                r = query->since > 0 ? sd_journal_seek_realtime_usec(j, query->since) : sd_journal_seek_head(j);
+                r = sd_journal_next(j);
+        if (r > 0)
+                r = sd_journal_get_realtime_usec(j, &usec);
         if (r < 0)
-                return error_set(reterr, r, "cannot search the journal: %s", strerror(-r));
-        *ret = TAKE_PTR(j);
+                return r;
+        if (usec > *ret)
+                *ret = usec;
         return 0;
 }
 
-int journal_log_open_matches(const char *const *matches, sd_journal **ret, Error **reterr)
+static int open_log(const JournalQuery *query, uid_t caller, JournalLog *l)
+{
+        uint64_t since = query->since;
+        int r = match_records(l->journal, query, caller);
+
+        if (r >= 0 && query->kind == JOURNAL_AUDIT) {
+                r = find_beginning(l->journal, query, &since);
+                if (r >= 0)
+                        r = kernel_join_new(*query->run ? query->run : NULL, caller, &l->kernel);
+                if (r >= 0)
+                        r = kernel_join_add_matches(l->journal);
+        }
+        if (r < 0)
+                return r;
+        return since > 0 ? sd_journal_seek_realtime_usec(l->journal, since) : sd_journal_seek_head(l->journal);
+}
+
+int journal_log_open(const JournalQuery *query, uid_t caller, JournalLog **ret, Error **reterr)
+{
+        _cleanup_journal_log_ JournalLog *l = calloc(1, sizeof(*l));
+        int r;
+
+        if (!l)
+                return error_set(reterr, -ENOMEM, "out of memory");
+        l->kind = query->kind;
+        r = open_journal(query->kind, &l->journal, reterr);
+        if (r < 0)
+                return r;
+        r = open_log(query, caller, l);
+        if (r < 0)
+                return error_set(reterr, r, "cannot search the journal: %s", strerror(-r));
+        *ret = TAKE_PTR(l);
+        return 0;
+}
+
+int journal_open_matches(const char *const *matches, sd_journal **ret, Error **reterr)
 {
         _cleanup_journal_ sd_journal *j = NULL;
         int r = open_journal(JOURNAL_AUDIT, &j, reterr);
@@ -249,11 +173,11 @@ static int match_owner(sd_journal *j, const char *run, uid_t caller)
 
         snprintf(uid, sizeof(uid), "%u", (unsigned) caller);
         sd_journal_flush_matches(j);
-        r = add_match(j, "AGENTBOX_RUN_ID", run);
+        r = journal_add_match(j, "AGENTBOX_RUN_ID", run);
         if (r >= 0)
-                r = add_match(j, "AGENTBOX_CALLER_UID", uid);
+                r = journal_add_match(j, "AGENTBOX_CALLER_UID", uid);
         if (r >= 0)
-                r = add_match(j, "_SYSTEMD_UNIT", AUDIT_BROKER_UNIT);
+                r = journal_add_match(j, "_SYSTEMD_UNIT", AUDIT_BROKER_UNIT);
         return r < 0 ? r : sd_journal_seek_head(j);
 }
 
@@ -277,7 +201,7 @@ int journal_owner_has(JournalOwner *o, const json_t *record)
         if (r >= 0)
                 r = match_owner(o->journal, run, o->caller);
         if (r >= 0)
-                r = journal_log_next(o->journal, JOURNAL_AUDIT, &said);
+                r = journal_entry_next(o->journal, JOURNAL_AUDIT, &said);
         if (r <= 0)
                 return r;
         copy = strdup(run);
@@ -293,9 +217,13 @@ static bool has_record(char *run, uid_t caller)
         _cleanup_(journal_owner_done) JournalOwner owner = { .caller = caller };
         _cleanup_journal_ sd_journal *j = NULL;
         _cleanup_json_ json_t *record = NULL;
+        int r = open_journal(JOURNAL_AUDIT, &j, NULL);
 
-        return journal_log_open(&(JournalQuery){ .run = run }, caller, &j, NULL) >= 0 &&
-               journal_log_next(j, JOURNAL_AUDIT, &record) > 0 && journal_owner_has(&owner, record) > 0;
+        if (r >= 0)
+                r = match_records(j, &(JournalQuery){ .run = run }, caller);
+        if (r >= 0)
+                r = sd_journal_seek_head(j);
+        return r >= 0 && journal_entry_next(j, JOURNAL_AUDIT, &record) > 0 && journal_owner_has(&owner, record) > 0;
 }
 
 /* The ids in the journal that begin so. Everybody can put some there, so each must have a record that
@@ -313,7 +241,7 @@ static int collect_candidates(sd_journal *j, const char *run, uid_t caller, char
         SD_JOURNAL_FOREACH_UNIQUE(j, data, n)
         {
                 _cleanup_free_ char *id =
-                                n > prefix && n < SHORT_MAX ? strndup((const char *) data + prefix, n - prefix) : NULL;
+                                n > prefix && n < ENTRY_FIELD_MAX ? strndup((const char *) data + prefix, n - prefix) : NULL;
 
                 if (!id || !startswith(id, run) || strv_contains(l, id) || !has_record(id, caller))
                         continue;

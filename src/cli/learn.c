@@ -5,6 +5,7 @@
 
 #include "base/strv.h"
 #include "cli/facts.h"
+#include "cli/kernel-denial.h"
 #include "cli/learn.h"
 #include "cli/limit-advice.h"
 #include "cli/message.h"
@@ -91,7 +92,7 @@ int learn_take(Learn *l, json_t *record, Error **reterr)
                 return error_set(reterr, -ENOMEM, "out of memory");
         if (streq(event, "run-ended"))
                 r = json_array_append(l->ended, record) < 0 ? -ENOMEM : 0;
-        else if (streq(event, "syscall-denied"))
+        else if (streq(event, "syscall-denied") || (streq(event, KERNEL_DENIAL_EVENT) && !kernel_denial_is_foreign(record)))
                 r = take_syscall(l, record);
         else
                 r = egress_denials_take(&l->egress, record);

@@ -7,6 +7,7 @@
 
 #include "cli/audit.h"
 #include "cli/facts.h"
+#include "cli/kernel-denial.h"
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/timeline.h"
@@ -37,6 +38,7 @@ static void line_done(Line *l)
 void timeline_done(Timeline *t)
 {
         egress_denials_done(&t->window);
+        json_decref(t->killed);
         *t = (Timeline){};
 }
 
@@ -257,6 +259,29 @@ static char *calls_denied(const json_t *record)
         return asprintf(&s, n > 1 ? "denied ×%llu" : "denied", (unsigned long long) n) < 0 ? NULL : s;
 }
 
+/* "execve (i386)" */
+static char *kernel_call_of(const json_t *record)
+{
+        const char *name = facts_string(record, "AGENTBOX_SYSCALL") ?: "?", *arch = facts_string(record, "AGENTBOX_ARCH") ?: "?";
+        _cleanup_free_ char *text = NULL;
+
+        if (!kernel_denial_is_foreign(record))
+                return clean(name);
+        if (asprintf(&text, "%s (%s)", name, arch) < 0) {
+                text = NULL;
+                return NULL;
+        }
+        return clean(text);
+}
+
+static char *killed(const json_t *record)
+{
+        uint64_t n = egress_record_count(record);
+        char *s;
+
+        return asprintf(&s, n > 1 ? "%s ×%llu" : "%s", kernel_denial_outcome(record), (unsigned long long) n) < 0 ? NULL : s;
+}
+
 /* The broker's own words, without the run's name, which stands beside them or was asked for. */
 static char *message_of(const json_t *record)
 {
@@ -394,6 +419,7 @@ static const struct {
         { "copy-in", NULL, copied_of, NULL },
         { "copy-out", NULL, copied_of, NULL },
         { "copy-refused", NULL, refusal_of, NULL },
+        { KERNEL_DENIAL_EVENT, comm_of, kernel_call_of, killed },
 };
 
 static Colour colour_of(const json_t *record, const char *event)
@@ -471,6 +497,53 @@ static int print_group(Timeline *t, const EgressGroup *g, Buf *out)
         return print_line(t, &l, out);
 }
 
+/* ---- what the kernel has ended: a record for each process */
+
+/* 1: held back, to be one line with those that are equal. 0: it is none of them. */
+static int take_killed(Timeline *t, const json_t *record)
+{
+        static const char *const names[] = { "AGENTBOX_RUN_ID", "AGENTBOX_COMM", "AGENTBOX_ARCH", "AGENTBOX_SYSCALL", "AGENTBOX_ACTION" };
+        const char *event = facts_string(record, "AGENTBOX_EVENT");
+        _cleanup_free_ char *key = NULL;
+        _cleanup_buf_ Buf b = {};
+        json_t *held;
+
+        if (!event || !streq(event, KERNEL_DENIAL_EVENT))
+                return 0;
+        for (size_t i = 0; i < ELEMENTSOF(names); i++)
+                buf_printf(&b, "%s\n", facts_string(record, names[i]) ?: "");
+        key = buf_take_string(&b);
+        if (!key || (!t->killed && !(t->killed = json_object())))
+                return -ENOMEM;
+        held = json_object_get(t->killed, key);
+        if (held)
+                return json_object_set_new(held, "AGENTBOX_COUNT",
+                                       json_sprintf("%llu", (unsigned long long) egress_record_count(held) + 1)) < 0
+                                       ? -ENOMEM
+                                       : 1;
+        return json_object_set_new(t->killed, key, json_copy((json_t *) record)) < 0 ? -ENOMEM : 1;
+}
+
+static int print_record(Timeline *t, const json_t *record, Buf *out)
+{
+        _cleanup_line_ Line l = {};
+        int r = fill_line(record, facts_string(record, "AGENTBOX_EVENT") ?: "?", &l);
+
+        return r < 0 ? r : print_line(t, &l, out);
+}
+
+static int flush_killed(Timeline *t, Buf *out)
+{
+        const char *key;
+        json_t *record;
+        int r = 0;
+
+        json_object_foreach(t->killed, key, record) if (r >= 0) r = print_record(t, record, out);
+        json_decref(t->killed);
+        t->killed = NULL;
+        return r;
+}
+
 int timeline_flush(Timeline *t, Buf *out)
 {
         int r = t->window.n > 0 ? egress_denials_fold(&t->window) : 0;
@@ -479,20 +552,18 @@ int timeline_flush(Timeline *t, Buf *out)
         for (size_t i = 0; r >= 0 && i < t->window.n; i++)
                 r = print_group(t, t->window.groups + i, out);
         egress_denials_done(&t->window);
-        return r;
+        return r < 0 ? r : flush_killed(t, out);
 }
 
 int timeline_take(Timeline *t, const json_t *record, Buf *out)
 {
-        const char *event = facts_string(record, "AGENTBOX_EVENT");
-        _cleanup_line_ Line l = {};
         int r = egress_denials_take(&t->window, record);
 
+        if (r == 0)
+                r = take_killed(t, record);
         if (r > 0)
-                return t->window.n >= WINDOW_MAX ? timeline_flush(t, out) : 0;
+                return t->window.n + json_object_size(t->killed) >= WINDOW_MAX ? timeline_flush(t, out) : 0;
         if (r >= 0)
                 r = timeline_flush(t, out);
-        if (r >= 0)
-                r = fill_line(record, event ?: "?", &l);
-        return r < 0 ? r : print_line(t, &l, out);
+        return r < 0 ? r : print_record(t, record, out);
 }

@@ -5,6 +5,7 @@
 
 #include "cli/audit.h"
 #include "cli/facts.h"
+#include "cli/kernel-denial.h"
 #include "cli/limit-advice.h"
 #include "cli/message.h"
 #include "cli/output.h"
@@ -87,10 +88,44 @@ static const struct {
         { SIGXFSZ, "It wrote a file larger than [Limits] FileSize= allows (SIGXFSZ).\n" },
 };
 
-static void explain_signal(uint64_t signal, size_t n_denied, Buf *out)
+/* "execve of a foreign architecture (i386)" */
+static void say_call(const json_t *record, const char *before, const char *after, Buf *out)
 {
+        say(out, before, facts_string(record, "AGENTBOX_SYSCALL") ?: "?", "");
+        if (kernel_denial_is_foreign(record))
+                say(out, " of a foreign architecture (", facts_string(record, "AGENTBOX_ARCH"), ")");
+        buf_printf(out, "%s", after);
+}
+
+/* What the kernel has on record, where that is one thing: whose process it was that ended the run, it does not say. */
+static const json_t *only_kernel_denial(const json_t *denials)
+{
+        const json_t *found = NULL;
+        const char *key;
+        json_t *group;
+
+        json_object_foreach((json_t *) denials, key, group)
+        {
+                const json_t *record = json_object_get(group, "record");
+
+                if (!streq(facts_string(record, "AGENTBOX_EVENT") ?: "", KERNEL_DENIAL_EVENT))
+                        continue;
+                if (found)
+                        return NULL;
+                found = record;
+        }
+        return found;
+}
+
+static void explain_signal(uint64_t signal, const json_t *denials, size_t n_denied, Buf *out)
+{
+        const json_t *killed = signal == SIGSYS ? only_kernel_denial(denials) : NULL;
         const char *name = signal < NSIG ? sigabbrev_np((int) signal) : NULL;
 
+        if (killed) {
+                say_call(killed, "The filter of system calls killed it (SIGSYS): ", ".\n", out);
+                return;
+        }
         for (size_t i = 0; i < ELEMENTSOF(signals); i++)
                 if ((uint64_t) signals[i].signal == signal) {
                         buf_printf(out, "%s", signals[i].text);
@@ -122,8 +157,9 @@ static void explain_exit(const json_t *ended, size_t n_denied, size_t n_reached,
                 buf_printf(out, "It exited with status %llu by itself.\n", (unsigned long long) code);
 }
 
-static void explain_end(const json_t *ended, const Policy *policy, size_t n_denied, Buf *out)
+static void explain_end(const Why *w, const Policy *policy, size_t n_denied, Buf *out)
 {
+        const json_t *ended = w->ended;
         const char *name = facts_string(ended, "AGENTBOX_REASON"), *text = facts_string(ended, "AGENTBOX_MESSAGE");
         int reason = name ? run_reason_from_string(name) : -EINVAL;
         const LimitRow *limit = limit_that_ended(ended, policy);
@@ -139,7 +175,7 @@ static void explain_end(const json_t *ended, const Policy *policy, size_t n_deni
                 explain_exit(ended, n_denied, n_reached, out);
                 break;
         case REASON_SIGNAL:
-                explain_signal(facts_text_u64(ended, "AGENTBOX_SIGNAL"), n_denied + n_reached, out);
+                explain_signal(facts_text_u64(ended, "AGENTBOX_SIGNAL"), w->denials, n_denied + n_reached, out);
                 break;
         case REASON_KILLED:
                 say(out, "It was ended: ", text ?: "killed on request", ".\n");
@@ -156,7 +192,7 @@ static void explain_end(const json_t *ended, const Policy *policy, size_t n_deni
 /* Everything of a denial that must be equal for two records to be one line. */
 static char *denial_key(const json_t *record)
 {
-        static const char *const names[] = { "AGENTBOX_EVENT", "AGENTBOX_SYSCALL", "AGENTBOX_REASON" };
+        static const char *const names[] = { "AGENTBOX_EVENT", "AGENTBOX_SYSCALL", "AGENTBOX_ARCH", "AGENTBOX_REASON" };
         _cleanup_buf_ Buf b = {};
 
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
@@ -166,13 +202,22 @@ static char *denial_key(const json_t *record)
 
 static void explain_denial(const json_t *record, uint64_t count, Buf *out)
 {
-        const char *event = facts_string(record, "AGENTBOX_EVENT"), *syscall = facts_string(record, "AGENTBOX_SYSCALL");
+        const char *event = facts_string(record, "AGENTBOX_EVENT"), *syscall = facts_string(record, "AGENTBOX_SYSCALL"),
+                   *comm = facts_string(record, "AGENTBOX_COMM");
+        bool kernels = streq(event, KERNEL_DENIAL_EVENT);
 
-        say(out, "  ", facts_string(record, "MESSAGE") ?: event, "");
+        if (kernels) {
+                say_call(record, "  ", "", out);
+                say(out, " by ", comm && *comm ? comm : "?", ": ");
+                buf_printf(out, "%s", kernel_denial_outcome(record));
+        } else
+                say(out, "  ", facts_string(record, "MESSAGE") ?: event, "");
         buf_printf(out, count > 1 ? " (%llu times)\n" : "\n", (unsigned long long) count);
-        if (!streq(event, "syscall-denied") || !syscall)
+        if ((!kernels && !streq(event, "syscall-denied")) || !syscall)
                 return;
-        if (!filter_name_known(syscall) || *syscall == '@' || !filter_name_allowable(syscall))
+        if (kernels && kernel_denial_is_foreign(record))
+                buf_printf(out, "    no policy can allow it: no foreign call is looked at, whatever it does\n");
+        else if (!filter_name_known(syscall) || *syscall == '@' || !filter_name_allowable(syscall))
                 buf_printf(out, "    no policy can allow it: it opens a way around the sandbox\n");
         else if (filter_call_has_rules(syscall))
                 buf_printf(out, "    no policy can allow it with these arguments\n");
@@ -349,7 +394,7 @@ int why_explain(Why *w, const AdviceContext *c, Buf *out)
         explain_tripwires(w->tripwires, out);
         if (!explain_not_started(w, out)) {
                 if (w->ended)
-                        explain_end(w->ended, c->policy, n_denied, out);
+                        explain_end(w, c->policy, n_denied, out);
                 else
                         buf_printf(out, "Its end is not recorded: it still runs, or the broker has not come "
                                         "back since.\n");

@@ -73,14 +73,14 @@ static int find_run(const JournalQuery *q, uid_t caller, Error **reterr)
         return r < 0 ? r : say_run(id);
 }
 
-static int print_all(sd_journal *j, JournalKind kind, JournalOwner *owner)
+static int print_all(JournalLog *l, JournalOwner *owner)
 {
         int r;
 
         for (;;) {
                 _cleanup_json_ json_t *record = NULL;
 
-                r = journal_log_next(j, kind, &record);
+                r = journal_log_next(l, &record);
                 if (r <= 0)
                         break;
                 r = journal_owner_has(owner, record);
@@ -96,10 +96,10 @@ static int print_all(sd_journal *j, JournalKind kind, JournalOwner *owner)
 }
 
 /* 0: there may be more to tell; 1: the client has closed the connection. */
-static int wait_for_more(sd_journal *j)
+static int wait_for_more(JournalLog *l)
 {
         struct pollfd p[] = {
-                { .fd = sd_journal_get_fd(j), .events = POLLIN },
+                { .fd = journal_log_fd(l), .events = POLLIN },
                 { .fd = CONNECTION }, /* its end comes without being asked for */
         };
         int r;
@@ -110,21 +110,21 @@ static int wait_for_more(sd_journal *j)
                 return errno == EINTR ? 0 : -errno;
         if (p[1].revents)
                 return 1;
-        r = sd_journal_process(j);
+        r = journal_log_process(l);
         return r < 0 ? r : 0;
 }
 
 static int tell_records(const JournalQuery *q, uid_t caller, Error **reterr)
 {
         _cleanup_(journal_owner_done) JournalOwner owner = { .caller = caller };
-        _cleanup_journal_ sd_journal *j = NULL;
-        int r = journal_log_open(q, caller, &j, reterr);
+        _cleanup_journal_log_ JournalLog *l = NULL;
+        int r = journal_log_open(q, caller, &l, reterr);
 
         while (r == 0) {
-                r = print_all(j, q->kind, &owner);
+                r = print_all(l, &owner);
                 if (r < 0 || !q->follow)
                         break;
-                r = wait_for_more(j);
+                r = wait_for_more(l);
         }
         return r < 0 ? r : 0;
 }

@@ -4,6 +4,7 @@
 #include <seccomp.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/mman.h>
 
 #include "base/strv.h"
@@ -448,6 +449,44 @@ char *filter_recorded_name(uint32_t number)
                 if (arch_number(seccomp_arch_native(), *call) == (int) number)
                         return strdup(*call);
         return NULL;
+}
+
+static const struct {
+        uint32_t arch; /* libseccomp's numbers are the kernel's, but for x32, which is no architecture there */
+        const char *name;
+} arch_names[] = {
+        { SCMP_ARCH_X86_64, "x86-64" },
+        { SCMP_ARCH_X86, "i386" },
+        { SCMP_ARCH_X32, "x32" },
+        { SCMP_ARCH_AARCH64, "aarch64" },
+        { SCMP_ARCH_ARM, "arm" },
+};
+
+#define X32_BIT 0x40000000u
+
+char *filter_call_name(uint32_t audit_arch, uint32_t number, const char **ret_arch)
+{
+        bool x32 = audit_arch == SCMP_ARCH_X86_64 && number != UINT32_MAX && (number & X32_BIT);
+        uint32_t arch = x32 ? SCMP_ARCH_X32 : audit_arch;
+        char *name = NULL;
+
+        *ret_arch = "other";
+        for (size_t i = 0; i < ELEMENTSOF(arch_names); i++)
+                if (arch_names[i].arch == arch) {
+                        *ret_arch = arch_names[i].name;
+                        name = number <= INT32_MAX ? seccomp_syscall_resolve_num_arch(arch, (int) number) : NULL;
+                }
+        if (name)
+                return name;
+        return asprintf(&name, "%u", number) < 0 ? NULL : name;
+}
+
+bool filter_arch_is_native(const char *name)
+{
+        for (size_t i = 0; i < ELEMENTSOF(arch_names); i++)
+                if (arch_names[i].arch == seccomp_arch_native())
+                        return streq(arch_names[i].name, name);
+        return false;
 }
 
 static bool is_uid(const struct sock_filter *i)

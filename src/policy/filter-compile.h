@@ -58,6 +58,12 @@ int filter_recorded_numbers(const FilterSpec *spec, uint32_t **ret, size_t *ret_
 /* The name of one of those calls, newly allocated; NULL: it is none. */
 char *filter_recorded_name(uint32_t number);
 
+/* The name of the call of this number as the kernel's records have both (AUDIT_ARCH_…), "NUMBER" where it has none; newly
+ * allocated, NULL when out of memory. The name of its architecture, static: "x86-64", "i386", "x32", "aarch64", "arm", "other". */
+char *filter_call_name(uint32_t audit_arch, uint32_t number, const char **ret_arch);
+/* Whether that is the name of the architecture that this program was built for. */
+bool filter_arch_is_native(const char *name) _pure_;
+
 /* The names for systemd's SystemCallFilter= allow-list: what the profile and Allow= have, with no regard to
  * Deny=, and the calls that the shim itself needs before its own filter is in place (seccomp, landlock_*,
  * keyctl); with record_denied those that are put on record, too: the kernel asks no listener about a call that another
