@@ -20,6 +20,7 @@
 #include "cli/message.h"
 #include "cli/output.h"
 #include "cli/verbs.h"
+#include "policy/policy-suggest.h"
 
 typedef struct Verb {
         const char *name;
@@ -61,6 +62,20 @@ static int open_standard_streams(void)
         return 0;
 }
 
+/* Either it is misspelt, or "run" was left out. */
+static void no_such_verb(const char *name)
+{
+        const char *names[ELEMENTSOF(verbs)], *meant;
+
+        for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
+                names[i] = verbs[i].name;
+        meant = policy_suggest(name, names, ELEMENTSOF(names));
+        if (meant)
+                message("no such verb: %s; did you mean %s? See 'agentbox --help'", name, meant);
+        else
+                message("no such verb: %s; see 'agentbox --help', or 'agentbox run -- %s' to run it", name, name);
+}
+
 static int dispatch(int argc, char **argv)
 {
         const char *name = argc > 1 ? argv[1] : "";
@@ -79,7 +94,7 @@ static int dispatch(int argc, char **argv)
         if (argc < 2)
                 message("no verb given; see 'agentbox --help'");
         else
-                message("no such verb: %s; see 'agentbox --help'", name);
+                no_such_verb(name);
         return EXIT_OURS;
 }
 

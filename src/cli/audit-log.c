@@ -140,7 +140,7 @@ static int open_by_service(const JournalQuery *query, AuditLog *l, Error **reter
         int r = ask(query, &l->fd);
 
         if (r == -EINVAL)
-                return error_set(reterr, -ENOENT, "the journal knows no such run");
+                return error_set(reterr, -ENOENT, "the journal knows no such run: see \"agentbox log\" for those that it knows");
         if (r >= 0)
                 return 0;
         return error_set(reterr, -EACCES,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,15 +25,25 @@ static const struct {
 
 int ending_line(const RunResult *result, char **ret)
 {
-        const char *text = result->message ?: endings[result->reason].words;
+        const char *verb = endings[result->reason].verb, *text = result->message ?: endings[result->reason].words, *rest;
 
+        /* "killed on request" is not said twice. */
+        rest = text && *verb && result->message ? startswith(text, verb + 1) : NULL;
+        if (rest && *rest == ' ')
+                text = rest + 1;
+        /* Without a word of ours nobody would think of us. */
+        if (!text && result->reason == REASON_SIGNAL && result->signal == SIGSYS) {
+                const char *run = result->run ?: "?";
+
+                return asprintf(ret, "run %s: ended by SIGSYS, as by a system call that is not let through; see: agentbox why %s", run, run) < 0
+                                       ? -ENOMEM
+                                       : 0;
+        }
         if (!text) {
                 *ret = NULL;
                 return 0;
         }
-        return asprintf(ret, "run %s%s: %s", result->run ?: "?", endings[result->reason].verb, text) < 0
-                               ? -ENOMEM
-                               : 0;
+        return asprintf(ret, "run %s%s: %s", result->run ?: "?", verb, text) < 0 ? -ENOMEM : 0;
 }
 
 enum { DESTINATIONS_SHOWN = 3 };
@@ -100,12 +111,30 @@ int ending_egress_line(const RunResult *result, char **ret)
                                : 0;
 }
 
+int ending_calls_line(const RunResult *result, char **ret)
+{
+        uint64_t n = result->syscalls_denied;
+        bool more = result->egress_denied > 0 && result->egress_denied != UINT64_MAX; /* which says where to read on */
+        const char *run = result->run ?: "?";
+
+        if (n == 0 || n == UINT64_MAX) {
+                *ret = NULL;
+                return 0;
+        }
+        return asprintf(ret, "run %s: system calls denied: %llu attempt%s%s%s", run, (unsigned long long) n, n == 1 ? "" : "s",
+                               more ? "" : "; see: agentbox why ", more ? "" : run) < 0
+                               ? -ENOMEM
+                               : 0;
+}
+
 void ending_say(const RunResult *result)
 {
-        _cleanup_free_ char *line = NULL, *egress = NULL;
+        _cleanup_free_ char *line = NULL, *egress = NULL, *calls = NULL;
 
         if (ending_line(result, &line) >= 0 && line)
                 message("%s", line);
+        if (ending_calls_line(result, &calls) >= 0 && calls)
+                message("%s", calls);
         if (ending_egress_line(result, &egress) >= 0 && egress)
                 message("%s", egress);
 }

@@ -181,6 +181,18 @@ uint64_t facts_text_u64(const json_t *record, const char *name)
         return s && parse_u64(s, &v) >= 0 ? v : UINT64_MAX;
 }
 
+const char *message_without_run(const json_t *record)
+{
+        const char *text = facts_string(record, "MESSAGE"), *run = facts_string(record, "AGENTBOX_RUN_ID") ?: "";
+        const char *rest = text ? startswith(text, "Run ") : NULL;
+
+        if (!rest || !*run || !startswith(rest, run))
+                return text;
+        rest += strlen(run);
+        rest += strspn(rest, ": ");
+        return *rest ? rest : text;
+}
+
 static int list_from_json(const json_t *array, char ***ret)
 {
         _cleanup_strv_ char **l = NULL;

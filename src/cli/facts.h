@@ -29,3 +29,5 @@ json_t *result_to_json(const RunResult *result);
 /* Those of GetRun and ListRuns in the order of the contract, null where absent, then whatever else there is.
  */
 json_t *facts_complete(const json_t *facts);
+/* MESSAGE without the run's name in front, which stands beside it or was asked for; NULL: there is none. */
+const char *message_without_run(const json_t *record);

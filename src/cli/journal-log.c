@@ -268,7 +268,7 @@ int journal_log_find(const char *run, uid_t caller, char **ret_id, Error **reter
                 return error_set(reterr, r, "cannot search the journal: %s", strerror(-r));
         id = strv_contains(l, run) ? run : l ? l[0] : NULL;
         if (!id)
-                return error_set(reterr, -ENOENT, "the journal knows no run %s%s", run,
+                return error_set(reterr, -ENOENT, "the journal knows no run %s%s: see \"agentbox log\" for those that it knows", run,
                                 caller == CALLER_ANY ? "" : " of yours");
         if (!streq(id, run) && strv_length(l) > 1)
                 return error_set(reterr, -EINVAL, "%zu runs begin with %s: give more of the id",

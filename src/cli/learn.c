@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,7 +287,8 @@ static int propose_syscalls(Proposals *p, const Learn *l)
                         return -ENOMEM;
                 q->needs_human = true;
                 q->count = (uint64_t) json_integer_value(count);
-                if (!q->meaning && asprintf(&q->meaning, "It opens more of the kernel: %s.", filter_call_about(name)) < 0) {
+                if (!q->meaning && asprintf(&q->meaning, "It opens more of the kernel: %c%s.",
+                                                   tolower((unsigned char) *filter_call_about(name)), filter_call_about(name) + 1) < 0) {
                         q->meaning = NULL;
                         return -ENOMEM;
                 }
@@ -433,8 +435,10 @@ static void print_reason(const Proposal *q, Buf *out)
                 buf_printf(&b, "%llu attempt%s", (unsigned long long) q->count, q->count == 1 ? "" : "s");
         if (n_runs > 0)
                 buf_printf(&b, "%s%zu run%s", q->count > 0 ? " in " : "", n_runs, n_runs == 1 ? "" : "s");
-        buf_printf(&b, "%s%s.%s%s", q->count > 0 || n_runs > 0 ? ": " : "", q->reason, q->meaning ? " " : "",
-                        q->meaning ?: "");
+        /* Behind a colon it starts no sentence. */
+        buf_printf(&b, "%s%c%s.%s%s", q->count > 0 || n_runs > 0 ? ": " : "",
+                        q->count > 0 || n_runs > 0 ? tolower((unsigned char) *q->reason) : *q->reason, *q->reason ? q->reason + 1 : "",
+                        q->meaning ? " " : "", q->meaning ?: "");
         text = buf_take_string(&b);
         if (!text)
                 out->error = -ENOMEM;

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/escape.h"
 #include "cli/message.h"
+#include "cli/output.h"
+
+#define PREFIX "agentbox: "
 
 char *message_clean(const char *text)
 {
@@ -26,6 +31,14 @@ char *message_clean(const char *text)
         return buf_take_string(&b);
 }
 
+/* Columns of the terminal that stderr is; 0: nothing is wrapped. */
+static size_t width(void)
+{
+        struct winsize size;
+
+        return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 0;
+}
+
 /* Several lines (all the errors of a policy, say) each get the prefix. */
 static void write_lines(const char *text)
 {
@@ -35,7 +48,8 @@ static void write_lines(const char *text)
                 size_t n = strcspn(text, "\n");
                 _cleanup_free_ char *line = strndup(text, n), *shown = line ? message_clean(line) : NULL;
 
-                buf_printf(&out, "agentbox: %s\n", shown ?: "out of memory");
+                buf_printf(&out, PREFIX);
+                output_wrap_behind(&out, shown ?: "out of memory", sizeof(PREFIX) - 1, width());
                 text += n;
                 if (!*text || !*++text)
                         break;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -11,7 +12,7 @@
 
 /* Of a table that does not fit on the terminal. */
 enum { LAST_COLUMN_MIN = 24, LAST_COLUMN_INDENT = 4, COLUMN_MIN = 8 };
-enum { BEHIND_MIN = 30, PROSE_WIDTH = 80, PROSE_WIDTH_MAX = 100 };
+enum { BEHIND_MIN = 30, PROSE_WIDTH = 80, PROSE_WIDTH_MAX = 100, NARROW = 100 };
 
 static const char *const colours[_COLOUR_MAX] = {
         [COLOUR_NONE] = "",
@@ -68,6 +69,13 @@ size_t output_width(void)
         struct winsize size;
 
         return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= 40 ? size.ws_col : 0;
+}
+
+bool output_is_narrow(void)
+{
+        size_t terminal = output_width();
+
+        return terminal > 0 && terminal < NARROW;
 }
 
 /* Code points: near enough to columns, without asking the locale. */
@@ -135,7 +143,10 @@ static void print_last_cell(const char *text, Colour c, size_t before)
                 if (c == COLOUR_NONE) /* a heading that stands below says nothing */
                         output_wrap(&b, text, LAST_COLUMN_INDENT, terminal);
         }
-        printf("%s%s%s", output_colour(c), b.error >= 0 ? (const char *) b.data : "\n", output_colour_end(c));
+        /* A line ends in the colour that it began with. */
+        if (b.error >= 0)
+                printf("%s%.*s%s", output_colour(c), (int) b.size - 1, (const char *) b.data, output_colour_end(c));
+        puts("");
 }
 
 void table_print(const Table *t)
@@ -293,4 +304,14 @@ char *output_time(uint64_t usec)
         if (!localtime_r(&t, &tm) || strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm) == 0)
                 return NULL;
         return strdup(text);
+}
+
+char *output_user(uint64_t uid)
+{
+        struct passwd entry, *found = NULL;
+        char buffer[4096], *s;
+
+        if (uid <= UINT32_MAX && getpwuid_r((uid_t) uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
+                return strdup(found->pw_name);
+        return asprintf(&s, "uid %llu", (unsigned long long) uid) < 0 ? NULL : s;
 }

@@ -28,6 +28,9 @@ const char *output_colour_end(Colour c);
 /* Columns of the terminal that stdout is; 0 where it is none, and nothing has to fit. */
 size_t output_width(void);
 
+/* Whether that is too little for tables with many columns. */
+bool output_is_narrow(void);
+
 /* Cells row after row, columns to a row; they are owned by the table. */
 enum { TABLE_COLUMNS_MAX = 12 };
 typedef struct Table {
@@ -64,3 +67,5 @@ int output_flush(void);
 char *output_size(uint64_t bytes);
 char *output_duration(uint64_t usec);
 char *output_time(uint64_t usec_epoch);
+/* The name of a user as this host has it now, or "uid 1234". Not safe to show. */
+char *output_user(uint64_t uid);

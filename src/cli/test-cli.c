@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -159,6 +160,8 @@ static void test_ending(void **state)
                 { REASON_TIMEOUT, NULL, "run r1 killed: time limit reached" },
                 { REASON_OUTPUT_LIMIT, NULL, "run r1 killed: output limit reached" },
                 { REASON_KILLED, NULL, "run r1 killed: it was asked for" },
+                { REASON_KILLED, "killed on request", "run r1 killed: on request" },
+                { REASON_KILLED, "killedx", "run r1 killed: killedx" },
                 { REASON_LOST, "x", "run r1 lost: x" },
         };
 
@@ -173,6 +176,29 @@ static void test_ending(void **state)
                         assert_string_equal(line, rows[i].want);
                 else
                         assert_null(line);
+        }
+}
+
+static void test_ending_calls(void **state)
+{
+        static const struct {
+                uint64_t signal, denied;
+                const char *line, *calls;
+        } rows[] = {
+                { SIGTERM, 0, NULL, NULL },
+                { SIGSYS, UINT64_MAX, "run r1: ended by SIGSYS, as by a system call that is not let through; see: agentbox why r1", NULL },
+                { SIGTERM, 1, NULL, "run r1: system calls denied: 1 attempt; see: agentbox why r1" },
+                { UINT64_MAX, 2000, NULL, "run r1: system calls denied: 2000 attempts; see: agentbox why r1" },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                RunResult r = { .run = (char *) "r1", .reason = REASON_SIGNAL, .signal = rows[i].signal, .syscalls_denied = rows[i].denied };
+                _cleanup_free_ char *line = NULL, *calls = NULL;
+
+                assert_return_code(ending_line(&r, &line), 0);
+                assert_return_code(ending_calls_line(&r, &calls), 0);
+                assert_string_equal(line ?: "-", rows[i].line ?: "-");
+                assert_string_equal(calls ?: "-", rows[i].calls ?: "-");
         }
 }
 
@@ -398,6 +424,7 @@ int main(void)
                 cmocka_unit_test(test_pass),
                 cmocka_unit_test(test_since),
                 cmocka_unit_test(test_ending),
+                cmocka_unit_test(test_ending_calls),
                 cmocka_unit_test(test_ending_egress),
                 cmocka_unit_test(test_result_json),
                 cmocka_unit_test(test_result_file),

@@ -125,7 +125,7 @@ static void test_all_runs(void **state)
                         "12:00:02  4f7k2m9qxa  copy-refused                a fifo\n"
                         "12:00:02  4f7k2m9qxa  tripwire        c\\x1bt      /home/agent/.env              decoy opened ×7, killed\n"
                         "12:00:02  4f7k2m9qxa  tripwire                    a metadata service            tried\n"
-                        "12:00:02  4f7k2m9qxa  run-ended                   signal 9\n"
+                        "12:00:02  4f7k2m9qxa  run-ended                   signal 9 (SIGKILL)\n"
                         "12:00:02  4f7k2m9qxa  of-a-later-ve…              Run other: x\n");
 }
 
@@ -159,6 +159,52 @@ static void test_width(void **state)
                         if (widths[i] >= 80)
                                 assert_non_null(strstr((char *) out.data, "sni-mismatch\n"));
                 }
+}
+
+/* Calls and connections that take turns are a line each, with their sums. */
+static void test_turns(void **state)
+{
+        _cleanup_timeline_ Timeline t = {};
+        _cleanup_buf_ Buf out = {};
+
+        for (unsigned i = 0; i < 50; i++) {
+                take(&t, &out, "syscall-denied", 1,
+                                "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_SYSCALL_ARGS\":\"0x0\",\"AGENTBOX_COUNT\":\"20\"" COMM("gdb"));
+                take(&t, &out, "egress-denied", 2, TO("evil.example", "dns", "53", "no-rule") COMM("gdb"));
+                take(&t, &out, "syscall-denied", 3, "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_SYSCALL_ARGS\":\"0x1\"" COMM("gdb"));
+        }
+        take(&t, &out, "run-started", 4, "");
+        assert_true(t.window.n == 0 && !t.calls);
+        check(&t, &out,
+                        "2025-01-01\n"
+                        "12:00:01  syscall-denied  gdb         ptrace(0x0)                   denied ×1000\n"
+                        "12:00:02  egress-denied   gdb         evil.example (dns)            no-rule ×50\n"
+                        "12:00:03  syscall-denied  gdb         ptrace(0x1)                   denied ×50\n"
+                        "12:00:04  run-started                 policy default\n");
+}
+
+/* Of one run a reason is told to its end, where it stands; but not what somebody made to fill the screen. */
+static void test_reasons(void **state)
+{
+        static const char reason[] = "\"AGENTBOX_REASON\":\"there is no policy \\\"nope\\\"; there are build, default, node, offline, python\"";
+        _cleanup_timeline_ Timeline t = { .width = 80 }, all = { .width = 80, .all_runs = true };
+        _cleanup_buf_ Buf out = {}, out_all = {}, long_one = {};
+        char many[2048];
+
+        take(&t, &out, "run-refused", 0, reason);
+        check(&t, &out,
+                        "2025-01-01\n"
+                        "12:00:00  run-refused                 there is no policy \"nope\"; there are\n"
+                        "                                      build, default, node, offline, python\n");
+        take(&all, &out_all, "run-refused", 0, reason);
+        check(&all, &out_all, "2025-01-01\n12:00:00 4f7k2m9qxa run-refused             there is no policy \"nope\"; there ar…\n");
+        memset(many, 'x', sizeof(many));
+        for (size_t i = 9; i < sizeof(many); i += 10)
+                many[i] = ' ';
+        memcpy(many, "\"MESSAGE\":\"", 11);
+        memcpy(many + sizeof(many) - 2, "\"", 2);
+        take(&t, &long_one, "copy-refused", 0, many);
+        assert_int_equal(strcspn((char *) long_one.data, "\n") + 1, long_one.size);
 }
 
 /* A tunnel by names, and a flood of different destinations: bounded lines, exact sums. */
@@ -195,6 +241,8 @@ int main(void)
                 cmocka_unit_test(test_run),
                 cmocka_unit_test(test_all_runs),
                 cmocka_unit_test(test_width),
+                cmocka_unit_test(test_turns),
+                cmocka_unit_test(test_reasons),
                 cmocka_unit_test(test_floods),
         };
 

@@ -109,12 +109,12 @@ static void test_ends(void **state)
                                            "\"MESSAGE\":\"ptrace denied\"") "," RECORD("syscall-denied",
                                   "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":"
                                   "\"4\",\"MESSAGE\":\"ptrace denied\""),
-                                "ptrace denied (7 times)\n    [Syscalls]\n    Allow=ptrace\n"
-                                "    That opens to every program of such runs: Looking into other processes.\n" },
+                                "  system call ptrace (7 times)\n    [Syscalls]\n    Allow=ptrace\n"
+                                "    That opens to every program of such runs: looking into other processes.\n" },
                 { RECORD("syscall-denied", "\"AGENTBOX_SYSCALL\":\"socket\",\"MESSAGE\":\"socket denied\""),
-                                "socket denied\n    no policy can allow it with these arguments\n" },
+                                "  system call socket\n    no policy can allow it with these arguments\n" },
                 { RECORD("syscall-denied", "\"AGENTBOX_SYSCALL\":\"mount\",\"MESSAGE\":\"mount denied\""),
-                                "mount denied\n    no policy can allow it" },
+                                "  system call mount\n    no policy can allow it" },
         };
 
         for (size_t i = 0; i < ELEMENTSOF(rows); i++) {

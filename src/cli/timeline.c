@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
-#include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -16,7 +16,18 @@
 enum { WINDOW_MAX = 512 };
 /* Columns of what stands left, and what is left for the destination before the verdict is not aligned any
  * more. */
-enum { EVENT_WIDTH = 14, RUN_WIDTH = 10, WHO_WIDTH = 10, WHAT_WIDTH = 28, WHAT_MIN = 8 };
+enum { CLOCK_WIDTH = 8, EVENT_WIDTH = 14, RUN_WIDTH = 10, WHAT_MIN = 8, WRAP_MIN = 30, WRAP_LINES = 6 };
+
+/* Where the runs' names have to fit as well, everything else stands closer. */
+typedef struct Columns {
+        size_t gap, who, what;
+} Columns;
+enum { NARROW = 100 };
+
+static Columns columns_of(const Timeline *t)
+{
+        return t->all_runs && t->width > 0 && t->width < NARROW ? (Columns){ 1, 8, 22 } : (Columns){ 2, 10, 28 };
+}
 
 /* One line before it is put together. */
 typedef struct Line {
@@ -38,7 +49,7 @@ static void line_done(Line *l)
 void timeline_done(Timeline *t)
 {
         egress_denials_done(&t->window);
-        json_decref(t->killed);
+        json_decref(t->calls);
         *t = (Timeline){};
 }
 
@@ -85,17 +96,39 @@ static void print_day(Timeline *t, const struct tm *tm, Buf *out)
         buf_printf(out, "%s%s%s\n", output_colour(COLOUR_BOLD), day, output_colour_end(COLOUR_BOLD));
 }
 
-/* What is too wide for the terminal loses of "what" first, which stands in the records in full. */
+/* A few lines of words, of one run. */
+static bool may_wrap(const Timeline *t, const char *text, size_t used)
+{
+        size_t room = t->width > used ? t->width - used : 0;
+
+        if (t->all_runs || room < WRAP_MIN || columns(text) > room * WRAP_LINES)
+                return false;
+        for (const char *word = text; *word; word += strspn(word, " ")) {
+                size_t n = strcspn(word, " ");
+
+                if (n > room)
+                        return false;
+                word += n;
+        }
+        return true;
+}
+
+/* What is too wide for the terminal loses of "what" first, which stands in the records in full. A text without a verdict, a
+ * reason, is told to its end where only one run is looked at. */
 static void print_rest(const Timeline *t, const Line *l, size_t used, Buf *out)
 {
         const char *what = l->what ?: "", *verdict = l->verdict ?: "";
-        size_t behind = *verdict ? columns(verdict) + 2 : 0, room = columns(what);
+        size_t wanted = columns_of(t).what, behind = *verdict ? columns(verdict) + 2 : 0, room = columns(what);
 
-        if (t->width > 0 && used + MAX2(room, (size_t) (*verdict ? WHAT_WIDTH : 0)) + behind > t->width)
+        if (!*verdict && used + room > t->width && may_wrap(t, what, used)) {
+                output_wrap_behind(out, what, used, t->width);
+                return;
+        }
+        if (t->width > 0 && used + MAX2(room, *verdict ? wanted : 0) + behind > t->width)
                 room = t->width > used + behind + WHAT_MIN ? MIN2(room, t->width - used - behind)
                                                            : MIN2(room, (size_t) WHAT_MIN);
         else if (*verdict)
-                room = MAX2(room, (size_t) WHAT_WIDTH);
+                room = MAX2(room, wanted);
         put(out, what, room);
         if (!*verdict)
                 return;
@@ -107,36 +140,44 @@ static void print_rest(const Timeline *t, const Line *l, size_t used, Buf *out)
         buf_printf(out, "%s", output_colour_end(l->colour));
 }
 
-static int print_line(Timeline *t, const Line *l, Buf *out)
+/* The clock, and above it the day where it is a new one. */
+static void print_clock(Timeline *t, uint64_t usec, Buf *line, Buf *out)
 {
-        time_t seconds = (time_t) (l->usec / 1000000);
-        _cleanup_free_ char *event = message_clean(l->event), *run = message_clean(l->run ?: "-");
-        _cleanup_buf_ Buf line = {};
+        time_t seconds = (time_t) (usec / 1000000);
         char clock[16] = "--:--:--";
-        size_t used = 8 + 2 + EVENT_WIDTH + 2 + WHO_WIDTH + 2;
         struct tm tm;
 
-        if (!event || !run)
-                return -ENOMEM;
-        if (l->usec > 0 && localtime_r(&seconds, &tm)) {
+        if (usec > 0 && localtime_r(&seconds, &tm)) {
                 print_day(t, &tm, out);
                 strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
         }
-        buf_printf(&line, "%s  ", clock);
+        put(line, clock, CLOCK_WIDTH);
+}
+
+static int print_line(Timeline *t, const Line *l, Buf *out)
+{
+        const Columns c = columns_of(t);
+        _cleanup_free_ char *event = message_clean(l->event), *run = message_clean(l->run ?: "-");
+        _cleanup_buf_ Buf line = {};
+        size_t used = CLOCK_WIDTH + c.gap + EVENT_WIDTH + c.gap + c.who + c.gap;
+
+        if (!event || !run)
+                return -ENOMEM;
+        print_clock(t, l->usec, &line, out);
         if (t->all_runs) {
+                buf_printf(&line, "%*s", (int) c.gap, "");
                 put(&line, run, RUN_WIDTH);
-                buf_printf(&line, "  ");
-                used += RUN_WIDTH + 2;
+                used += RUN_WIDTH + c.gap;
         }
-        buf_printf(&line, "%s", output_colour(l->colour));
+        buf_printf(&line, "%*s%s", (int) c.gap, "", output_colour(l->colour));
         put(&line, event, EVENT_WIDTH);
-        buf_printf(&line, "%s  ", output_colour_end(l->colour));
-        put(&line, l->who ?: "", WHO_WIDTH);
-        buf_printf(&line, "  ");
+        buf_printf(&line, "%s%*s", output_colour_end(l->colour), (int) c.gap, "");
+        put(&line, l->who ?: "", c.who);
+        buf_printf(&line, "%*s", (int) c.gap, "");
         print_rest(t, l, used, &line);
         if (line.error < 0)
                 return line.error;
-        while (line.size > 0 && line.data[line.size - 1] == ' ')
+        while (line.size > 0 && strchr(" \n", line.data[line.size - 1]))
                 line.size--;
         buf_append(out, line.data, line.size);
         buf_printf(out, "\n");
@@ -154,14 +195,9 @@ static char *clean(const char *s)
 static char *caller_of(const json_t *record)
 {
         uint64_t uid = facts_text_u64(record, "AGENTBOX_CALLER_UID");
-        struct passwd entry, *found = NULL;
-        char buffer[4096], *s;
+        _cleanup_free_ char *name = uid <= UINT32_MAX ? output_user(uid) : NULL;
 
-        if (uid > UINT32_MAX)
-                return strdup("");
-        if (getpwuid_r((uid_t) uid, &entry, buffer, sizeof(buffer), &found) == 0 && found)
-                return clean(found->pw_name);
-        return asprintf(&s, "uid %u", (unsigned) uid) < 0 ? NULL : s;
+        return uid > UINT32_MAX ? strdup("") : name ? clean(name) : NULL;
 }
 
 static char *size_or_unknown(uint64_t v)
@@ -169,7 +205,7 @@ static char *size_or_unknown(uint64_t v)
         return v == UINT64_MAX ? strdup("?") : output_size(v);
 }
 
-/* "exited 1", "signal 9", "timeout" */
+/* "exited 1", "signal 9 (SIGKILL)", "timeout" */
 static void say_end(const json_t *record, Buf *b)
 {
         const char *reason = facts_string(record, "AGENTBOX_REASON") ?: "?";
@@ -178,8 +214,14 @@ static void say_end(const json_t *record, Buf *b)
 
         if (streq(reason, "exited") && code != UINT64_MAX)
                 buf_printf(b, "exited %llu", (unsigned long long) code);
+        else if (streq(reason, "signal") && signal < NSIG && sigabbrev_np((int) signal))
+                buf_printf(b, "signal %llu (SIG%s)", (unsigned long long) signal, sigabbrev_np((int) signal));
         else if (streq(reason, "signal") && signal != UINT64_MAX)
                 buf_printf(b, "signal %llu", (unsigned long long) signal);
+        else if (streq(reason, "oom"))
+                buf_printf(b, "out of memory");
+        else if (streq(reason, "output-limit"))
+                buf_printf(b, "output limit");
         else
                 buf_printf(b, "%s", shown ?: "?");
 }
@@ -188,14 +230,18 @@ static char *end_of(const json_t *record)
 {
         uint64_t wall = facts_text_u64(record, "AGENTBOX_WALL_USEC"), peak = facts_text_u64(record, "AGENTBOX_MEMORY_PEAK"),
                  sent = facts_text_u64(record, "AGENTBOX_EGRESS_BYTES"),
-                 denied = facts_text_u64(record, "AGENTBOX_EGRESS_DENIED");
+                 denied = facts_text_u64(record, "AGENTBOX_EGRESS_DENIED"),
+                 calls = facts_text_u64(record, "AGENTBOX_SYSCALLS_DENIED");
         _cleanup_free_ char *time = wall == UINT64_MAX ? NULL : output_duration(wall),
                             *memory = peak == UINT64_MAX ? NULL : output_size(peak),
                             *out = sent == UINT64_MAX || sent == 0 ? NULL : output_size(sent);
         _cleanup_buf_ Buf b = {};
 
         say_end(record, &b);
-        if (denied != UINT64_MAX && denied > 0)
+        denied = denied == UINT64_MAX ? 0 : denied;
+        if (calls != UINT64_MAX && __builtin_add_overflow(denied, calls, &denied))
+                denied = UINT64_MAX;
+        if (denied > 0)
                 buf_printf(&b, ", %llu denied", (unsigned long long) denied);
         if (time)
                 buf_printf(&b, ", %s", time);
@@ -285,15 +331,7 @@ static char *killed(const json_t *record)
 /* The broker's own words, without the run's name, which stands beside them or was asked for. */
 static char *message_of(const json_t *record)
 {
-        const char *text = facts_string(record, "MESSAGE") ?: "", *run = facts_string(record, "AGENTBOX_RUN_ID") ?: "";
-        const char *rest = startswith(text, "Run ");
-
-        if (rest && *run && startswith(rest, run)) {
-                rest += strlen(run);
-                rest += strspn(rest, ": ");
-                text = *rest ? rest : text;
-        }
-        return clean(text);
+        return clean(message_without_run(record));
 }
 
 static char *command_of(const json_t *record)
@@ -480,9 +518,9 @@ static char *verdict_of(const EgressGroup *g)
         return buf_take_string(&b);
 }
 
-static int print_group(Timeline *t, const EgressGroup *g, Buf *out)
+static int line_of_group(const EgressGroup *g, Line *ret)
 {
-        _cleanup_line_ Line l = {
+        *ret = (Line){
                 .usec = g->first_usec,
                 .run = g->run,
                 .event = "egress-denied",
@@ -491,79 +529,97 @@ static int print_group(Timeline *t, const EgressGroup *g, Buf *out)
                 .what = with_proto(egress_destination(g), g->proto),
                 .verdict = verdict_of(g),
         };
-
-        if (!l.who || !l.what || !l.verdict)
-                return -ENOMEM;
-        return print_line(t, &l, out);
+        return ret->who && ret->what && ret->verdict ? 0 : -ENOMEM;
 }
 
-/* ---- what the kernel has ended: a record for each process */
-
-/* 1: held back, to be one line with those that are equal. 0: it is none of them. */
-static int take_killed(Timeline *t, const json_t *record)
+static uint64_t sum(uint64_t a, uint64_t b)
 {
-        static const char *const names[] = { "AGENTBOX_RUN_ID", "AGENTBOX_COMM", "AGENTBOX_ARCH", "AGENTBOX_SYSCALL", "AGENTBOX_ACTION" };
+        uint64_t v;
+
+        return __builtin_add_overflow(a, b, &v) ? UINT64_MAX : v;
+}
+
+/* 1: a refused system call, held back to be one line with those that are equal. 0: it is none. */
+static int take_call(Timeline *t, const json_t *record)
+{
+        static const char *const names[] = { "AGENTBOX_EVENT", "AGENTBOX_RUN_ID", "AGENTBOX_COMM", "AGENTBOX_ARCH", "AGENTBOX_SYSCALL",
+                "AGENTBOX_SYSCALL_ARGS", "AGENTBOX_ACTION" };
         const char *event = facts_string(record, "AGENTBOX_EVENT");
         _cleanup_free_ char *key = NULL;
         _cleanup_buf_ Buf b = {};
-        json_t *held;
+        json_t *held, *count;
 
-        if (!event || !streq(event, KERNEL_DENIAL_EVENT))
+        if (!event || (!streq(event, "syscall-denied") && !streq(event, KERNEL_DENIAL_EVENT)))
                 return 0;
         for (size_t i = 0; i < ELEMENTSOF(names); i++)
                 buf_printf(&b, "%s\n", facts_string(record, names[i]) ?: "");
         key = buf_take_string(&b);
-        if (!key || (!t->killed && !(t->killed = json_object())))
+        if (!key || (!t->calls && !(t->calls = json_object())))
                 return -ENOMEM;
-        held = json_object_get(t->killed, key);
-        if (held)
-                return json_object_set_new(held, "AGENTBOX_COUNT",
-                                       json_sprintf("%llu", (unsigned long long) egress_record_count(held) + 1)) < 0
-                                       ? -ENOMEM
-                                       : 1;
-        return json_object_set_new(t->killed, key, json_copy((json_t *) record)) < 0 ? -ENOMEM : 1;
+        held = json_object_get(t->calls, key);
+        if (!held)
+                return json_object_set_new(t->calls, key, json_copy((json_t *) record)) < 0 ? -ENOMEM : 1;
+        count = json_sprintf("%llu", (unsigned long long) sum(egress_record_count(held), egress_record_count(record)));
+        return json_object_set_new(held, "AGENTBOX_COUNT", count) < 0 ? -ENOMEM : 1;
 }
 
-static int print_record(Timeline *t, const json_t *record, Buf *out)
+static int compare_lines(const void *x, const void *y)
 {
-        _cleanup_line_ Line l = {};
-        int r = fill_line(record, facts_string(record, "AGENTBOX_EVENT") ?: "?", &l);
+        const Line *a = x, *b = y;
 
-        return r < 0 ? r : print_line(t, &l, out);
+        return (a->usec > b->usec) - (a->usec < b->usec);
 }
 
-static int flush_killed(Timeline *t, Buf *out)
+/* What is held back, in the order in which each was first seen. */
+static int fill_held(Timeline *t, Line *lines, size_t *n)
 {
         const char *key;
         json_t *record;
         int r = 0;
 
-        json_object_foreach(t->killed, key, record) if (r >= 0) r = print_record(t, record, out);
-        json_decref(t->killed);
-        t->killed = NULL;
+        for (size_t i = 0; r >= 0 && i < t->window.n; i++)
+                r = line_of_group(t->window.groups + i, lines + (*n)++);
+        json_object_foreach(t->calls, key, record) if (r >= 0)
+                        r = fill_line(record, facts_string(record, "AGENTBOX_EVENT"), lines + (*n)++);
+        if (r >= 0 && *n > 0)
+                qsort(lines, *n, sizeof(*lines), compare_lines);
         return r;
 }
 
 int timeline_flush(Timeline *t, Buf *out)
 {
         int r = t->window.n > 0 ? egress_denials_fold(&t->window) : 0;
+        size_t max = t->window.n + json_object_size(t->calls), n = 0;
+        _cleanup_free_ Line *lines = max > 0 ? calloc(max, sizeof(*lines)) : NULL;
 
-        /* Groups stand in the order in which each was first seen. */
-        for (size_t i = 0; r >= 0 && i < t->window.n; i++)
-                r = print_group(t, t->window.groups + i, out);
+        if (max > 0 && !lines)
+                r = -ENOMEM;
+        if (r >= 0)
+                r = fill_held(t, lines, &n);
+        for (size_t i = 0; i < n; i++) {
+                if (r >= 0)
+                        r = print_line(t, lines + i, out);
+                line_done(lines + i);
+        }
         egress_denials_done(&t->window);
-        return r < 0 ? r : flush_killed(t, out);
+        json_decref(t->calls);
+        t->calls = NULL;
+        return r;
 }
 
 int timeline_take(Timeline *t, const json_t *record, Buf *out)
 {
+        const char *event = facts_string(record, "AGENTBOX_EVENT");
+        _cleanup_line_ Line l = {};
         int r = egress_denials_take(&t->window, record);
 
         if (r == 0)
-                r = take_killed(t, record);
+                r = take_call(t, record);
         if (r > 0)
-                return t->window.n + json_object_size(t->killed) >= WINDOW_MAX ? timeline_flush(t, out) : 0;
+                return t->window.n + json_object_size(t->calls) >= WINDOW_MAX ? timeline_flush(t, out) : 0;
         if (r >= 0)
                 r = timeline_flush(t, out);
-        return r < 0 ? r : print_record(t, record, out);
+        if (r >= 0)
+                r = fill_line(record, event ?: "?", &l);
+        return r < 0 ? r : print_line(t, &l, out);
 }

@@ -16,7 +16,7 @@ typedef struct Timeline {
                           to be */
         char day[16];  /* of the last line */
         EgressDenials window; /* denials that have no line yet */
-        json_t *killed;       /* likewise of the kernel's: key → { "record": the first, "count": n } */
+        json_t *calls;        /* likewise of system calls: key → the first record, with the sum of the counts */
 } Timeline;
 
 void timeline_done(Timeline *t);

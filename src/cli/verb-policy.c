@@ -59,6 +59,8 @@ static int load_shown(const char *name, Policy **ret, bool *ret_whole, Error **r
         return r;
 }
 
+enum { LIST_COLUMNS = 4, LIST_FILE = 2 };
+
 /* One row of the list: name, file, egress, description, or what is wrong. */
 static int list_one(const char *name, Table *t)
 {
@@ -82,7 +84,7 @@ static int list_one(const char *name, Table *t)
                 r = table_add(t, strdup(name));
         if (r >= 0)
                 r = table_add(t, egress ? strdup(egress) : NULL);
-        if (r >= 0)
+        if (r >= 0 && t->columns == LIST_COLUMNS)
                 r = table_add(t, TAKE_PTR(path));
         if (r >= 0)
                 r = table_add(t, text ? strdup(text) : NULL);
@@ -91,13 +93,15 @@ static int list_one(const char *name, Table *t)
 
 static int policy_list_verb(const PolicyArgs *args, char **argv)
 {
-        static const char *const heads[] = { "POLICY", "EGRESS", "FILE", "DESCRIPTION" };
-        _cleanup_table_ Table t = { .columns = ELEMENTSOF(heads) };
+        static const char *const heads[LIST_COLUMNS] = { "POLICY", "EGRESS", "FILE", "DESCRIPTION" };
+        /* Where it is, "agentbox policy explain" says as well. */
+        bool narrow = output_is_narrow();
+        _cleanup_table_ Table t = { .columns = narrow ? LIST_COLUMNS - 1 : LIST_COLUMNS };
         _cleanup_strv_ char **names = NULL;
         int r = policy_list_names(NULL, &names);
 
         for (size_t i = 0; r >= 0 && i < ELEMENTSOF(heads); i++)
-                r = table_add(&t, strdup(heads[i]));
+                r = narrow && i == LIST_FILE ? 0 : table_add(&t, strdup(heads[i]));
         STRV_FOREACH(i, names) {
                 if (r < 0)
                         break;

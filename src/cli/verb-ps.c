@@ -26,22 +26,23 @@ static const Usage ps_usage = {
         .n_options = ELEMENTSOF(ps_options),
 };
 
-typedef enum ColumnType { COLUMN_TEXT, COLUMN_SIZE, COLUMN_DURATION, COLUMN_NUMBER, COLUMN_AGE } ColumnType;
+typedef enum ColumnType { COLUMN_TEXT, COLUMN_SIZE, COLUMN_DURATION, COLUMN_NUMBER, COLUMN_AGE, COLUMN_USER } ColumnType;
 
 static const struct {
         const char *title, *fact;
         ColumnType type;
+        bool wide; /* where there is room: "agentbox show" has it, too */
 } columns[] = {
-        { "RUN", "run", COLUMN_TEXT },
-        { "NAME", "name", COLUMN_TEXT },
-        { "POLICY", "policy", COLUMN_TEXT },
-        { "STATE", "state", COLUMN_TEXT },
-        { "CALLER", "caller_uid", COLUMN_NUMBER },
-        { "AGE", "started", COLUMN_AGE },
-        { "CPU", "cpu_usec", COLUMN_DURATION },
-        { "MEMORY", "memory", COLUMN_SIZE },
-        { "TASKS", "tasks", COLUMN_NUMBER },
-        { "COMMAND", "command", COLUMN_TEXT },
+        { "RUN", "run", COLUMN_TEXT, false },
+        { "NAME", "name", COLUMN_TEXT, false },
+        { "POLICY", "policy", COLUMN_TEXT, false },
+        { "STATE", "state", COLUMN_TEXT, false },
+        { "CALLER", "caller_uid", COLUMN_USER, false },
+        { "AGE", "started", COLUMN_AGE, false },
+        { "CPU", "cpu_usec", COLUMN_DURATION, true },
+        { "MEMORY", "memory", COLUMN_SIZE, false },
+        { "TASKS", "tasks", COLUMN_NUMBER, true },
+        { "COMMAND", "command", COLUMN_TEXT, false },
 };
 
 static char *format_number(uint64_t v)
@@ -65,6 +66,8 @@ static char *format_cell(const json_t *facts, const char *fact, ColumnType type,
                 return output_size(v);
         case COLUMN_DURATION:
                 return output_duration(v);
+        case COLUMN_USER:
+                return output_user(v);
         case COLUMN_AGE:
                 return output_duration(now > v ? (now - v) / 1000000 * 1000000 : 0);
         default:
@@ -74,16 +77,20 @@ static char *format_cell(const json_t *facts, const char *fact, ColumnType type,
 
 static int print_table(const json_t *list)
 {
-        _cleanup_table_ Table t = { .columns = ELEMENTSOF(columns) };
+        _cleanup_table_ Table t = {};
         uint64_t now = (uint64_t) time(NULL) * 1000000;
+        bool narrow = output_is_narrow();
         int r = 0;
 
         for (size_t c = 0; r >= 0 && c < ELEMENTSOF(columns); c++)
-                r = table_add(&t, strdup(columns[c].title));
+                if (!narrow || !columns[c].wide) {
+                        r = table_add(&t, strdup(columns[c].title));
+                        t.columns++;
+                }
         for (size_t i = 0; i < json_array_size(list); i++)
                 for (size_t c = 0; r >= 0 && c < ELEMENTSOF(columns); c++)
-                        r = table_add(&t, format_cell(json_array_get(list, i), columns[c].fact,
-                                                          columns[c].type, now));
+                        if (!narrow || !columns[c].wide)
+                                r = table_add(&t, format_cell(json_array_get(list, i), columns[c].fact, columns[c].type, now));
         if (r >= 0)
                 table_print(&t);
         return r;

@@ -28,24 +28,28 @@ static const Usage show_usage = {
         .max = 1,
 };
 
-/* How to write a fact for people. One that is not in the table is written as it is. */
+/* How to write a fact for people, and how to call it. One that is not in the table is written as it is. */
 typedef char *(*Format)(uint64_t);
 static const struct {
         const char *fact;
         Format format;
+        const char *label;
 } formats[] = {
-        { "started", output_time },
-        { "ended", output_time },
-        { "wall_usec", output_duration },
-        { "cpu_usec", output_duration },
-        { "memory", output_size },
-        { "memory_peak", output_size },
-        { "egress_bytes", output_size },
-        { "ingress_bytes", output_size },
-        { "output_limit", output_size },
+        { "caller_uid", output_user, "caller" },
+        { "started", output_time, NULL },
+        { "ended", output_time, NULL },
+        { "wall_usec", output_duration, "wall time" },
+        { "cpu_usec", output_duration, "cpu time" },
+        { "memory", output_size, NULL },
+        { "memory_peak", output_size, NULL },
+        { "egress_bytes", output_size, "bytes sent" },
+        { "ingress_bytes", output_size, "bytes received" },
+        { "output_limit", output_size, NULL },
+        { "egress_denied_to", NULL, "denied to" },
+        { "syscalls_denied", NULL, "calls denied" },
 };
 
-/* One name is longer: with more, a digest would have no room on 80 columns. */
+/* With more, a digest would have no room on 80 columns. */
 enum { LABEL_WIDTH = 14 };
 
 static char *format_integer(const char *name, json_int_t v)
@@ -53,7 +57,7 @@ static char *format_integer(const char *name, json_int_t v)
         char *s;
 
         for (size_t i = 0; i < ELEMENTSOF(formats); i++)
-                if (streq(formats[i].fact, name) && v >= 0)
+                if (streq(formats[i].fact, name) && formats[i].format && v >= 0)
                         return formats[i].format((uint64_t) v);
         return asprintf(&s, "%lld", (long long) v) < 0 ? NULL : s;
 }
@@ -84,6 +88,21 @@ static char *format_fact(const char *name, const json_t *value)
         return NULL;
 }
 
+/* "policy_digest" is a "policy digest". */
+static char *label_of(const char *name)
+{
+        char *s;
+
+        for (size_t i = 0; i < ELEMENTSOF(formats); i++)
+                if (streq(formats[i].fact, name) && formats[i].label)
+                        return strdup(formats[i].label);
+        s = strdup(name);
+        for (char *c = s; c && *c; c++)
+                if (*c == '_')
+                        *c = ' ';
+        return s;
+}
+
 static int print_facts(json_t *facts)
 {
         const char *name;
@@ -92,15 +111,16 @@ static int print_facts(json_t *facts)
         json_object_foreach(facts, name, value)
         {
                 _cleanup_free_ char *text = format_fact(name, value),
-                                    *shown = text ? message_clean(text) : NULL;
-
+                                    *shown = text ? message_clean(text) : NULL, *label = label_of(name);
                 _cleanup_buf_ Buf line = {};
 
+                if (!label)
+                        return -ENOMEM;
                 if (!shown || !*shown)
                         continue;
-                if (output_wrap_behind(&line, shown, MAX2((size_t) LABEL_WIDTH, strlen(name)) + 2, output_width()) < 0)
+                if (output_wrap_behind(&line, shown, MAX2((size_t) LABEL_WIDTH, strlen(label)) + 2, output_width()) < 0)
                         return -ENOMEM;
-                printf("%*s: %s", LABEL_WIDTH, name, (const char *) line.data);
+                printf("%*s: %s", LABEL_WIDTH, label, (const char *) line.data);
         }
         return 0;
 }

@@ -42,15 +42,24 @@ static int read_records(const char *id, Why *w, Error **reterr)
         }
 }
 
-/* On a terminal its sentences are wrapped; what is indented is a line of a policy, or has its width already. */
+/* "Allow=tls x.example:443", "--set Limits.Runtime=5s": to be copied as it is. */
+static bool is_policy_line(const char *text)
+{
+        size_t n = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
+
+        return *text == '[' || (n > 0 && text[n] == '=') || startswith(text, "--");
+}
+
+/* On a terminal its sentences are wrapped, each within its indentation. */
 static void print_lines(char *text)
 {
         size_t width = output_width();
 
         for (char *line; text && *text && (line = strsep(&text, "\n"));) {
+                size_t indent = strspn(line, " ");
                 _cleanup_buf_ Buf b = {};
 
-                if (!*line || *line == ' ' || width == 0 || output_wrap(&b, line, 0, width) < 0)
+                if (!line[indent] || width == 0 || is_policy_line(line + indent) || output_wrap(&b, line + indent, indent, width) < 0)
                         puts(line);
                 else
                         fputs((const char *) b.data, stdout);

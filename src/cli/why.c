@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
+#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +29,15 @@ static void say(Buf *out, const char *before, const char *text, const char *afte
                 out->error = -ENOMEM;
         else
                 buf_printf(out, "%s%s%s", before, shown, after);
+}
+
+/* What can start a sentence, within one. */
+static void say_lower(Buf *out, const char *before, const char *text, const char *after)
+{
+        const char first[] = { (char) tolower((unsigned char) *text), 0 };
+
+        buf_printf(out, "%s%s", before, first);
+        say(out, "", *text ? text + 1 : "", after);
 }
 
 /* Each promise that was not kept has one. */
@@ -83,26 +93,31 @@ static const struct {
         int signal;
         const char *text;
 } signals[] = {
-        { SIGSYS, "A system call that the policy's profile does not have ended it (SIGSYS).\n  See "
-                  "[Syscalls] Profile=, Allow= and OnDenied=.\n" },
+        { SIGSYS, "Signal 31 (SIGSYS) ended it, as it does who makes a system call that is not let through; which one "
+                  "it was is not on record.\n  Calls of a foreign architecture (i386, x32) end so under every policy;\n"
+                  "  others by [Syscalls] OnDenied=kill.\n" },
         { SIGXFSZ, "It wrote a file larger than [Limits] FileSize= allows (SIGXFSZ).\n" },
 };
 
-/* "execve of a foreign architecture (i386)" */
+/* "ptrace(PTRACE_TRACEME, 0, 0x0, 0x0)", "execve of a foreign architecture (i386)" */
 static void say_call(const json_t *record, const char *before, const char *after, Buf *out)
 {
+        const char *args = facts_string(record, "AGENTBOX_SYSCALL_ARGS");
+
         say(out, before, facts_string(record, "AGENTBOX_SYSCALL") ?: "?", "");
+        if (args)
+                say(out, "(", args, ")");
         if (kernel_denial_is_foreign(record))
                 say(out, " of a foreign architecture (", facts_string(record, "AGENTBOX_ARCH"), ")");
         buf_printf(out, "%s", after);
 }
 
-/* What the kernel has on record, where that is one thing: whose process it was that ended the run, it does not say. */
-static const json_t *only_kernel_denial(const json_t *denials)
+/* How many different things the kernel has on record, and the last of them. */
+static size_t kernel_denials(const json_t *denials, const json_t **ret)
 {
-        const json_t *found = NULL;
         const char *key;
         json_t *group;
+        size_t n = 0;
 
         json_object_foreach((json_t *) denials, key, group)
         {
@@ -110,20 +125,24 @@ static const json_t *only_kernel_denial(const json_t *denials)
 
                 if (!streq(facts_string(record, "AGENTBOX_EVENT") ?: "", KERNEL_DENIAL_EVENT))
                         continue;
-                if (found)
-                        return NULL;
-                found = record;
+                *ret = record;
+                n++;
         }
-        return found;
+        return n;
 }
 
 static void explain_signal(uint64_t signal, const json_t *denials, size_t n_denied, Buf *out)
 {
-        const json_t *killed = signal == SIGSYS ? only_kernel_denial(denials) : NULL;
+        const json_t *killed;
+        size_t n_killed = signal == SIGSYS ? kernel_denials(denials, &killed) : 0;
         const char *name = signal < NSIG ? sigabbrev_np((int) signal) : NULL;
 
-        if (killed) {
-                say_call(killed, "The filter of system calls killed it (SIGSYS): ", ".\n", out);
+        if (n_killed > 0) {
+                buf_printf(out, "The filter of system calls killed it (SIGSYS)");
+                if (n_killed == 1)
+                        say_call(killed, ": ", ".\n", out);
+                else /* of which process each was, the records do not say */
+                        buf_printf(out, "; for which calls stands below.\n");
                 return;
         }
         for (size_t i = 0; i < ELEMENTSOF(signals); i++)
@@ -204,16 +223,18 @@ static void explain_denial(const json_t *record, uint64_t count, Buf *out)
 {
         const char *event = facts_string(record, "AGENTBOX_EVENT"), *syscall = facts_string(record, "AGENTBOX_SYSCALL"),
                    *comm = facts_string(record, "AGENTBOX_COMM");
-        bool kernels = streq(event, KERNEL_DENIAL_EVENT);
+        bool kernels = streq(event, KERNEL_DENIAL_EVENT), calls = syscall && (kernels || streq(event, "syscall-denied"));
 
-        if (kernels) {
-                say_call(record, "  ", "", out);
-                say(out, " by ", comm && *comm ? comm : "?", ": ");
-                buf_printf(out, "%s", kernel_denial_outcome(record));
+        if (calls) {
+                say_call(record, "  system call ", "", out);
+                if (comm && *comm)
+                        say(out, " by ", comm, "");
+                buf_printf(out, "%s", kernels ? ": " : "");
+                buf_printf(out, "%s", kernels ? kernel_denial_outcome(record) : "");
         } else
-                say(out, "  ", facts_string(record, "MESSAGE") ?: event, "");
+                say(out, "  ", message_without_run(record) ?: event, "");
         buf_printf(out, count > 1 ? " (%llu times)\n" : "\n", (unsigned long long) count);
-        if ((!kernels && !streq(event, "syscall-denied")) || !syscall)
+        if (!calls)
                 return;
         if (kernels && kernel_denial_is_foreign(record))
                 buf_printf(out, "    no policy can allow it: no foreign call is looked at, whatever it does\n");
@@ -223,7 +244,7 @@ static void explain_denial(const json_t *record, uint64_t count, Buf *out)
                 buf_printf(out, "    no policy can allow it with these arguments\n");
         else {
                 say(out, "    [Syscalls]\n    Allow=", syscall, "\n");
-                say(out, "    That opens to every program of such runs: ", filter_call_about(syscall), ".\n");
+                say_lower(out, "    That opens to every program of such runs: ", filter_call_about(syscall), ".\n");
         }
 }
 
@@ -344,8 +365,9 @@ static void explain_tripwires(json_t *groups, Buf *out)
                         say(out, ", as ", comm, "");
                 buf_printf(out, n > 1 ? " (%llu times)\n" : "\n", (unsigned long long) n);
         }
-        buf_printf(out, "  Look at what it was given to execute. No policy line opens a metadata service; a\n"
-                        "  program that opens such files in good faith belongs under [Audit] Decoys=no.\n");
+        buf_printf(out, "  Look at what it was given to execute. No policy line opens a metadata\n"
+                        "  service; a program that opens such files in good faith belongs under\n"
+                        "  [Audit] Decoys=no.\n");
 }
 
 /* Before the program's first instruction; true where that was the end of it. */
