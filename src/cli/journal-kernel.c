@@ -77,7 +77,18 @@ int kernel_join_add_matches(sd_journal *j)
                 r = sd_journal_add_disjunction(j);
         if (r >= 0)
                 r = journal_add_match(j, "_TRANSPORT", "kernel");
-        return r < 0 ? r : journal_add_match(j, "SYSLOG_FACILITY", "0");
+        if (r >= 0)
+                r = journal_add_match(j, "SYSLOG_FACILITY", "0");
+        /* Notices, as the kernel prints these: most of its log is something else. */
+        return r < 0 ? r : journal_add_match(j, "PRIORITY", "5");
+}
+
+bool kernel_join_is_kernels(sd_journal *j)
+{
+        char transport[16];
+
+        journal_entry_field(j, "_TRANSPORT", transport, sizeof(transport));
+        return streq(transport, "kernel") || streq(transport, "audit");
 }
 
 /* ---- which run */
@@ -180,16 +191,20 @@ static int find_window(KernelJoin *k, const KernelDenial *d, const char *boot, c
 /* The kernel's own, as journald says. */
 static bool read_denial(sd_journal *j, KernelDenial *ret)
 {
-        char transport[16], text[TEXT_MAX];
-        uint64_t usec = journal_entry_number(j, "_SOURCE_REALTIME_TIMESTAMP"), serial = journal_entry_number(j, "_AUDIT_ID");
+        char transport[16], text[TEXT_MAX], type[16];
+        uint64_t usec, serial;
         KernelDenial d;
 
         journal_entry_field(j, "_TRANSPORT", transport, sizeof(transport));
         journal_entry_field(j, "MESSAGE", text, sizeof(text));
         if (streq(transport, "kernel"))
-                return journal_entry_number(j, "SYSLOG_FACILITY") == 0 && kernel_denial_parse_line(text, ret);
-        if (!streq(transport, "audit") || !kernel_denial_parse(text, &d) || usec == UINT64_MAX || serial == UINT64_MAX ||
-                        journal_entry_number(j, "_AUDIT_TYPE") != (uint64_t) atoi(KERNEL_DENIAL_TYPE))
+                return kernel_denial_parse_line(text, ret) && journal_entry_number(j, "SYSLOG_FACILITY") == 0;
+        if (!streq(transport, "audit") || !streq(journal_entry_field(j, "_AUDIT_TYPE", type, sizeof(type)), KERNEL_DENIAL_TYPE) ||
+                        !kernel_denial_parse(text, &d))
+                return false;
+        usec = journal_entry_number(j, "_SOURCE_REALTIME_TIMESTAMP");
+        serial = journal_entry_number(j, "_AUDIT_ID");
+        if (usec == UINT64_MAX || serial == UINT64_MAX)
                 return false;
         d.usec = usec;
         d.serial = serial;

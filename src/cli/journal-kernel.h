@@ -2,6 +2,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <sys/types.h>
 #include <systemd/sd-journal.h>
 
@@ -21,5 +22,7 @@ KernelJoin *kernel_join_free(KernelJoin *k);
 int kernel_join_new(const char *run, uid_t caller, KernelJoin **ret);
 /* Lets the kernel's records match, besides what does already. */
 int kernel_join_add_matches(sd_journal *j);
-/* j stands at an entry: 1 and the record, where it is the kernel's and of such a run. 0: it is not. */
+/* Whether the entry at which j stands is the kernel's, of whatever it speaks. */
+bool kernel_join_is_kernels(sd_journal *j);
+/* j stands at such an entry: 1 and the record, where it is of such a run. 0: it is not. */
 int kernel_join_take(KernelJoin *k, sd_journal *j, json_t **ret);

@@ -15,8 +15,14 @@
 struct JournalLog {
         JournalKind kind;
         sd_journal *journal;
-        KernelJoin *kernel; /* NULL: nothing of the kernel's is asked for */
+        KernelJoin *kernel; /* NULL: nothing of the kernel's is asked for, or it has been told */
+        JournalQuery query; /* with kernel; run is ours */
+        uid_t caller;
+        uint64_t ended; /* of one run, when its end was written; 0: not yet */
 };
+
+/* What the kernel has seen of a run may reach the journal this much later than its end. */
+#define LATE_USEC UINT64_C(60000000)
 
 JournalLog *journal_log_close(JournalLog *l)
 {
@@ -24,22 +30,9 @@ JournalLog *journal_log_close(JournalLog *l)
                 return NULL;
         sd_journal_close(l->journal);
         kernel_join_free(l->kernel);
+        free(l->query.run);
         free(l);
         return NULL;
-}
-
-int journal_log_next(JournalLog *l, json_t **ret)
-{
-        int r;
-
-        while ((r = sd_journal_next(l->journal)) > 0) {
-                r = journal_entry_take(l->journal, l->kind, ret);
-                if (r == 0 && l->kernel)
-                        r = kernel_join_take(l->kernel, l->journal, ret);
-                if (r != 0)
-                        return r;
-        }
-        return r;
 }
 
 int journal_log_fd(JournalLog *l)
@@ -109,10 +102,57 @@ static int find_beginning(sd_journal *j, const JournalQuery *query, uint64_t *re
         return 0;
 }
 
+/* From this entry of the kernel's on nothing can be of the run: its log may be long. */
+static int leave_kernel(JournalLog *l, uint64_t usec)
+{
+        int r;
+
+        l->kernel = kernel_join_free(l->kernel);
+        sd_journal_flush_matches(l->journal);
+        r = match_records(l->journal, &l->query, l->caller);
+        return r < 0 ? r : sd_journal_seek_realtime_usec(l->journal, usec);
+}
+
+static int take_kernels(JournalLog *l, json_t **ret)
+{
+        uint64_t usec;
+
+        if (l->ended > 0 && sd_journal_get_realtime_usec(l->journal, &usec) >= 0 && usec > l->ended + LATE_USEC)
+                return leave_kernel(l, usec);
+        return kernel_join_take(l->kernel, l->journal, ret);
+}
+
+static int take_record(JournalLog *l, json_t **ret)
+{
+        int r = journal_entry_take(l->journal, l->kind, ret);
+
+        if (r > 0 && l->kernel && *l->query.run && streq(facts_string(*ret, "AGENTBOX_EVENT") ?: "", "run-ended"))
+                (void) sd_journal_get_realtime_usec(l->journal, &l->ended);
+        return r;
+}
+
+int journal_log_next(JournalLog *l, json_t **ret)
+{
+        int r;
+
+        while ((r = sd_journal_next(l->journal)) > 0) {
+                r = l->kernel && kernel_join_is_kernels(l->journal) ? take_kernels(l, ret) : take_record(l, ret);
+                if (r != 0)
+                        return r;
+        }
+        return r;
+}
+
 static int open_log(const JournalQuery *query, uid_t caller, JournalLog *l)
 {
         uint64_t since = query->since;
         int r = match_records(l->journal, query, caller);
+
+        l->query = *query;
+        l->caller = caller;
+        l->query.run = strdup(query->run);
+        if (!l->query.run)
+                return -ENOMEM;
 
         if (r >= 0 && query->kind == JOURNAL_AUDIT) {
                 r = find_beginning(l->journal, query, &since);

@@ -114,12 +114,13 @@ def test_nobody_else_writes_one():
     genuine = [r for r in box.journal("_TRANSPORT=kernel") if f" uid={uid} " in r["MESSAGE"]][-1]["MESSAGE"]
     forged = re.sub(r":(\d+)\): ", ":999999): ", genuine)
     position = box.journal_position()
-    with open("/dev/kmsg", "w", encoding="ascii") as kmsg:  # even root has another facility there
+    with open("/dev/kmsg", "w", encoding="ascii") as kmsg:  # even root has another facility there, where it gets through at all
         kmsg.write("<5>" + forged)
     fields = {"MESSAGE": forged, "SYSLOG_FACILITY": "0", "_TRANSPORT": "kernel", "_AUDIT_TYPE": "1326", "_AUDIT_ID": "999999",
               "AGENTBOX_EVENT": "kernel-denied", "AGENTBOX_RUN_ID": run, "_UID": str(uid)}
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
         s.sendto("".join(f"{k}={v}\n" for k, v in fields.items()).encode(), "/run/systemd/journal/socket")
         s.sendto(f"<5>kernel: {forged}".encode(), "/dev/log")
-    wait_for("what was forged", lambda: sum("999999" in r["MESSAGE"] for r in box.journal_since(position)) >= 3)
+    wait_for("what was forged", lambda: sum("999999" in r["MESSAGE"] for r in box.journal_since(position)) >= 2)
+    sh("journalctl --sync")
     assert len(kernels(run)) == 4
