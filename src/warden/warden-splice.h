@@ -7,7 +7,8 @@
 
 /* Bytes from one socket to another without a copy: splice(2), by one pipe that all connections share. Between two calls there
  * is never a byte in it, or what one connection sent would go out on another: what the second socket did not take is taken
- * back at once, and a pipe of which that is not certain is closed and never used again. */
+ * back at once, and a pipe of which that is not certain is closed and never used again. Not by BPF (sockmap), which would spare
+ * the calls: one of the two sockets is a sandbox's own, and that code has had too many holes to be put between the two. */
 
 #define SPLICE_MIN ((size_t) 64 << 10)
 #define SPLICE_MAX ((size_t) 1 << 20) /* no pipe may be larger without a privilege */
