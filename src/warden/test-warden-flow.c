@@ -37,9 +37,12 @@ typedef struct Line {
 
 /* ---- what relay calls */
 
+static bool room_grows; /* with each time that somebody asks; little at first */
+static unsigned n_asked;
+
 size_t splicer_size(int to)
 {
-        return SPLICE_MAX;
+        return room_grows && n_asked++ == 0 ? 1000 : SPLICE_MAX;
 }
 
 void splicer_move(Splicer *s, int from, int to, size_t n, uint8_t *rest, Spliced *ret)
@@ -325,6 +328,24 @@ static void test_limit_reached(void **state)
         assert_int_equal(hear(l->upstream, 0), 0);
 }
 
+/* How much room there is may be another answer each time: it is asked for once, and never more than may be sent is taken. */
+static void test_limit_while_room_grows(void **state)
+{
+        Line *l = *state;
+
+        l->w.spec.egress_bytes = 50000;
+        l->c.sent.many = true;
+        say(l->client, 0, 80000);
+        room_grows = true;
+        n_asked = 0;
+        run(l);
+        room_grows = false;
+        assert_int_equal(l->reason, CLOSE_BYTES_LIMIT);
+        assert_int_equal(l->c.sent.bytes, 50000);
+        assert_int_equal(l->tally.bytes_sent, 50000);
+        assert_int_equal(hear(l->upstream, 0), 50000);
+}
+
 /* The requests are read here, whatever comes at a time; the answers are not. */
 static void test_http(void **state)
 {
@@ -410,6 +431,7 @@ int main(void)
                 TEST(test_broken),
                 TEST(test_limit),
                 TEST(test_limit_reached),
+                TEST(test_limit_while_room_grows),
                 TEST(test_http),
                 TEST(test_much_held),
                 TEST(test_end),

@@ -232,10 +232,10 @@ static Pump move_peeked(Direction *d)
 static Pump move_spliced(Direction *d)
 {
         uint8_t *scratch = d->w->scratch;
-        size_t n = MIN2(splicer_size(d->to->fd), d->left);
+        size_t room = splicer_size(d->to->fd); /* once: it may have grown since */
         Spliced m;
 
-        splicer_move(&d->w->splicer, d->from->fd, d->to->fd, n, scratch, &m);
+        splicer_move(&d->w->splicer, d->from->fd, d->to->fd, MIN2(room, d->left), scratch, &m);
         if (m.taken == 0)
                 return move_chunk(d);
         /* Where splicer_size() was mistaken, it may be so again. */
