@@ -44,6 +44,24 @@ static int broker_method_run(sd_bus_message *m, void *userdata, sd_bus_error *re
         return 1;
 }
 
+/* Policies are read from their files, by one process for all: a user may ask so often, root as often as he likes. 0: yes. */
+static int admit_lookup(Manager *m, sd_bus_message *call, sd_bus_error *ret_error)
+{
+        _cleanup_(caller_done) Caller c = {};
+        _cleanup_error_ Error *e = NULL;
+        int r = caller_read(call, &c, &e);
+
+        if (r < 0)
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED, error_message(e, r));
+        if (c.uid == 0)
+                return 0;
+        if (refusal_budget_is_spent(&m->lookups, c.uid, now_monotonic()))
+                return sd_bus_error_setf(ret_error, AGENTBOX_ERROR_TOO_MANY_REQUESTS,
+                                "uid %u has asked about policies too often: wait a second", c.uid);
+        (void) refusal_budget_take(&m->lookups, c.uid, now_monotonic());
+        return 0;
+}
+
 static int broker_method_prepare_run(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
@@ -55,6 +73,9 @@ static int broker_method_prepare_run(sd_bus_message *m, void *userdata, sd_bus_e
         if (r < 0)
                 return r;
         manager_touch(userdata);
+        r = admit_lookup(userdata, m, ret_error);
+        if (r < 0)
+                return r;
         if (strlen(name) > POLICY_NAME_MAX)
                 return sd_bus_error_set(
                                 ret_error, AGENTBOX_ERROR_NO_SUCH_POLICY, "no policy has a name that long");
@@ -73,9 +94,11 @@ static int broker_method_list_policies(sd_bus_message *m, void *userdata, sd_bus
 {
         _cleanup_message_ sd_bus_message *reply = NULL;
         _cleanup_strv_ char **names = NULL;
-        int r = policy_list_names(NULL, &names);
+        int r = admit_lookup(userdata, m, ret_error);
 
         manager_touch(userdata);
+        if (r >= 0)
+                r = policy_list_names(NULL, &names);
         if (r >= 0)
                 r = sd_bus_message_new_method_return(m, &reply);
         if (r >= 0)

@@ -55,7 +55,7 @@ typedef struct Manager {
         Error *no_walls;         /* why the broker may make none; NULL: it may */
         Wall spare_wall;         /* made while the broker waits for something else; WALL_NONE: none */
         FdStore stored;      /* what an earlier broker left with PID 1, until its runs have it */
-        RefusalBudget refusals;
+        RefusalBudget refusals, lookups; /* of lookups none is counted: whoever has none left is told so */
         BootsReader *boots;  /* while the runs of earlier boots are looked for */
         Question *questions; /* of polkit, under way for other calls than Run */
         Doctor *doctors;     /* calls of Doctor, which wait for their trial */

@@ -376,6 +376,33 @@ def test_outsider_floods_the_broker():
     expect(run("/bin/true"))
 
 
+@within(120)
+def test_outsider_asks_without_end():
+    """What policies pass on, and which there are, is read from files: a user may ask so often, and nobody else waits for him."""
+    user(OUTSIDER)
+    wanted, burst, each_second = 1500, 256, 20
+    box.broker_restart()
+
+    def flood():
+        connection, names = bus.Bus(), {}
+        for i in range(wanted):
+            try:
+                connection.manager(*(("PrepareRun", "s", "default") if i % 2 else ("ListPolicies",)))
+                names[""] = names.get("", 0) + 1
+            except bus.BusError as e:
+                names[e.name] = names.get(e.name, 0) + 1
+        return names
+    began = time.monotonic()
+    names = as_user(OUTSIDER, flood)
+    seconds = time.monotonic() - began
+    assert set(names) == {"", "org.agentbox1.Error.TooManyRequests"} and sum(names.values()) == wanted, names
+    assert burst <= names[""] <= burst + each_second * (seconds + 1) + 1, (names, seconds)
+    for i in range(burst + 20):
+        bus.Bus().manager("ListPolicies")
+    time.sleep(2)
+    assert as_user(OUTSIDER, lambda: bool(bus.Bus().manager("PrepareRun", "s", "default")))
+
+
 def test_bus_grants_the_interface_and_nothing_else():
     user(OUTSIDER)
 
