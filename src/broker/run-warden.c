@@ -153,9 +153,14 @@ static int connect_to(const char *path, int *ret_fd, Error **reterr)
         return 0;
 }
 
+int run_warden_connect_journal(int *ret_fd, Error **reterr)
+{
+        return connect_to(JOURNAL_SOCKET, ret_fd, reterr);
+}
+
 static int make_sockets(Run *r, Error **reterr)
 {
-        int k = connect_to(JOURNAL_SOCKET, &r->warden->journal_fd, reterr);
+        int k = run_warden_connect_journal(&r->warden->journal_fd, reterr);
 
         return k < 0 ? k : connect_to(NOTIFY_SOCKET, &r->warden->notify_fd, reterr);
 }

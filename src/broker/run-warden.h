@@ -88,6 +88,8 @@ int run_warden_tell(Run *r, Error **reterr);
 bool run_warden_records_calls(const Run *r);
 /* The listener of the run's filter, for the witness; the descriptor stays the caller's. Once. -EINVAL: it is none. */
 int run_warden_pass_listener(Run *r, int fd);
+/* A socket of its own to where records go. */
+int run_warden_connect_journal(int *ret_fd, Error **reterr);
 /* What only the start needed: the wall lives on in the warden and in the run's cgroup. */
 void run_warden_drop_start(Run *r);
 
