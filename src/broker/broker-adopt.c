@@ -59,6 +59,15 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         r->digest = TAKE_PTR(s->digest);
         r->name = *s->name ? TAKE_PTR(s->name) : NULL;
         r->command = TAKE_PTR(s->command);
+        /* On another bus its name may be anybody's by now. */
+        if (*s->client && !streq(s->bus, m->bus_id)) {
+                free(s->client);
+                s->client = strdup(CLIENT_AWAITED);
+                if (!s->client) {
+                        run_free(r);
+                        return NULL;
+                }
+        }
         r->caller.sender = TAKE_PTR(s->client);
         r->caller.uid = s->caller_uid;
         r->status.control_group = TAKE_PTR(s->control_group);
@@ -129,7 +138,9 @@ static void take_over(Run *r)
         run_tripwires_adopt(r);
         if (r->warden && r->warden->is_over)
                 run_kill(r, run_warden_death_reason(r));
-        if (*r->caller.sender && !broker_bus_has_client(m, r->caller.sender))
+        if (!r->detached && streq(r->caller.sender, CLIENT_AWAITED))
+                run_await_client(r);
+        else if (*r->caller.sender && !broker_bus_has_client(m, r->caller.sender))
                 run_on_client_gone(r);
         sd_journal_print(LOG_INFO, "Run %s is taken over from an earlier broker", r->id);
 }

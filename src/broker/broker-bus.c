@@ -364,6 +364,26 @@ static int broker_method_report_exit(sd_bus_message *m, void *userdata, sd_bus_e
         return sd_bus_reply_method_return(m, NULL);
 }
 
+/* Who has its uid could end it, too: nothing is given away by taking the word of one of them for being its client. */
+static int broker_method_claim_run(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
+{
+        _cleanup_(caller_done) Caller c = {};
+        _cleanup_error_ Error *e = NULL;
+        Run *run;
+        int r = caller_read(m, &c, &e);
+
+        manager_touch(userdata);
+        if (r < 0)
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED, error_message(e, r));
+        r = read_run(userdata, m, &c, &run, ret_error);
+        if (r < 0)
+                return r;
+        if (c.uid != run->caller.uid || !run_claim(run, &c))
+                return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED,
+                                "only a run whose client went with an earlier bus can be claimed, by who started it");
+        return sd_bus_reply_method_return(m, NULL);
+}
+
 /* What became of the results where they arrived, its client alone can say. */
 static int broker_method_report_copy(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
 {
@@ -436,6 +456,7 @@ static const sd_bus_vtable manager_vtable[] = {
         METHOD("ThawRun", "s", P(run), "", , broker_method_thaw_run),
         METHOD("ReportExit", AGENTBOX_REPORT_EXIT_SIGNATURE, P(run) P(code) P(status), "", ,
                         broker_method_report_exit),
+        METHOD("ClaimRun", "s", P(run), "", , broker_method_claim_run),
         METHOD("ReportCopy", AGENTBOX_REPORT_COPY_SIGNATURE, P(run) P(files) P(bytes) P(reason), "", ,
                         broker_method_report_copy),
         METHOD("ListPromises", "", , AGENTBOX_PROMISES_RESULT, P(promises), broker_method_list_promises),
@@ -572,6 +593,7 @@ int broker_bus_connect(Manager *m, Error **reterr)
         static const char lost[] =
                         "type='signal',sender='org.freedesktop.DBus',interface='org.freedesktop.DBus',"
                         "member='NameOwnerChanged',path='/org/freedesktop/DBus',arg2=''";
+        sd_id128_t id;
         int r = sd_bus_open_system(&m->bus);
 
         if (r >= 0)
@@ -584,6 +606,10 @@ int broker_bus_connect(Manager *m, Error **reterr)
                                 on_disconnected, m);
         if (r >= 0)
                 r = sd_bus_attach_event(m->bus, m->event, SD_EVENT_PRIORITY_NORMAL);
+        if (r >= 0)
+                r = sd_bus_get_bus_id(m->bus, &id);
+        if (r >= 0)
+                sd_id128_to_string(id, m->bus_id);
         return r < 0 ? error_set(reterr, r, "cannot use the system bus: %s", strerror(-r)) : 0;
 }
 

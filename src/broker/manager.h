@@ -35,6 +35,7 @@ typedef struct Doctor Doctor;
 typedef struct Manager {
         sd_event *event;
         sd_bus *bus; /* the system bus, where callers are */
+        char bus_id[SD_ID128_STRING_MAX]; /* another one when it is started anew: names of callers are of one bus */
         UnitBus pid1;
         AuditReader *audit;
         HostFacts host;

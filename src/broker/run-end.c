@@ -100,6 +100,36 @@ void run_on_client_gone(Run *r)
                 run_kill(r, KILL_ASKED);
 }
 
+static int on_unclaimed(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Run *r = userdata;
+
+        r->claim = sd_event_source_disable_unref(r->claim);
+        sd_journal_print(LOG_WARNING, "The client of run %s did not come back after a restart of the bus", r->id);
+        run_on_client_gone(r);
+        return 0;
+}
+
+void run_await_client(Run *r)
+{
+        if (sd_event_add_time_relative(r->manager->event, &r->claim, CLOCK_MONOTONIC, AGENTBOX_CLAIM_SECONDS * UINT64_C(1000000), 0,
+                            on_unclaimed, r) < 0)
+                run_on_client_gone(r);
+}
+
+bool run_claim(Run *r, Caller *c)
+{
+        if (!r->claim)
+                return false;
+        r->claim = sd_event_source_disable_unref(r->claim);
+        free(r->caller.sender);
+        r->caller.sender = TAKE_PTR(c->sender);
+        /* Else the next broker would wait once more, and it would be claimed once more. */
+        if (r->phase == RUN_RUNNING)
+                (void) run_write_state(r, STATE_RUNNING);
+        return true;
+}
+
 /* PID 1 could not tell: nobody listened, and it has forgotten the unit. */
 static void learn_status(Run *r)
 {

@@ -220,7 +220,7 @@ static int send_ended(Run *r)
 
 void run_tell_ended(Run *r)
 {
-        if (!r->client_gone && r->caller.sender && *r->caller.sender)
+        if (!r->client_gone && r->caller.sender && *r->caller.sender && !streq(r->caller.sender, CLIENT_AWAITED))
                 (void) send_ended(r);
         for (size_t i = 0; i < r->n_waiters; i++) {
                 (void) reply_waiter(r->waiters[i], &r->result);

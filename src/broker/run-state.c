@@ -9,7 +9,7 @@
 #include "broker/run-state.h"
 #include "policy/policy.h"
 
-#define STATE_MAGIC 0x37525341u /* "ASR7" */
+#define STATE_MAGIC 0x38525341u /* "ASR8" */
 #define STATE_SIZE_MAX (1024u * 1024)
 #define STATE_STRING_MAX (64u * 1024)
 #define STATE_LIST_MAX 256u
@@ -23,6 +23,7 @@ static const size_t state_strings[] = {
         offsetof(RunState, digest),
         offsetof(RunState, command),
         offsetof(RunState, client),
+        offsetof(RunState, bus),
         offsetof(RunState, invocation_id),
         offsetof(RunState, control_group),
         offsetof(RunState, unit_result),

@@ -19,7 +19,7 @@ typedef enum StatePhase {
 
 typedef struct RunState {
         StatePhase phase;
-        char *id, *name, *policy, *digest, *command, *client, *invocation_id,
+        char *id, *name, *policy, *digest, *command, *client, *bus, *invocation_id,
                         *control_group; /* never NULL; "": none */
         uint32_t caller_uid, uid, gid, main_pid;
         bool detached, scope, filtered; /* filtered: it has a warden */

@@ -123,6 +123,7 @@ Run *run_free(Run *r)
                 sd_bus_message_unref(r->slices[i]);
         }
         sd_event_source_disable_unref(r->deadline);
+        sd_event_source_disable_unref(r->claim);
         sd_event_source_disable_unref(r->pidfd_source);
         closep(&r->pidfd);
         closep(&r->dir_fd);
@@ -238,6 +239,7 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .digest = r->digest,
                                                           .command = r->command,
                                                           .client = r->caller.sender,
+                                                          .bus = r->manager->bus_id,
                                                           .invocation_id = r->status.invocation_id,
                                                           .control_group = r->status.control_group,
                                                           .caller_uid = r->caller.uid,

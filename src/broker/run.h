@@ -129,6 +129,7 @@ struct Run {
         int channel_fd, executed_fd;
         bool awaits_copied; /* the shim has not said yet that the caller's files, if there are any, are in the workspace */
         sd_event_source *channel_source, *executed_source;
+        sd_event_source *claim; /* until when its client is awaited */
         Attest attest;
         struct ucred peer;
         bool has_attest, is_on_record, is_verified;
@@ -229,6 +230,11 @@ const char *start_failure_text(int exec_main_status);
 void run_kill(Run *r, KillReason reason);
 int run_signal(Run *r, int signal);
 void run_on_client_gone(Run *r);
+/* Its client was on an earlier bus, and has some time to come to this one: its name is CLIENT_AWAITED until then. */
+#define CLIENT_AWAITED "?"
+void run_await_client(Run *r);
+/* Whether the caller, who has the run's uid, is its client from now on. */
+bool run_claim(Run *r, Caller *c);
 /* PID 1 may not have heard that it is to be ended: says so again. */
 void run_end_again(Run *r);
 /* Of a run that ends, what is still there gets no time to go on. */

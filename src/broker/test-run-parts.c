@@ -332,6 +332,7 @@ static void state_fill(RunState *s)
                 .digest = strdup("00"),
                 .command = strdup("sh \\x1b"),
                 .client = strdup(":1.5"),
+                .bus = strdup("0123456789abcdef0123456789abcdef"),
                 .invocation_id = strdup("ff"),
                 .control_group = strdup("/agentbox.slice/x"),
                 .caller_uid = 1000,
@@ -380,6 +381,8 @@ static void test_state(void **state)
         assert_string_equal(b.id, "abc");
         assert_string_equal(b.control_group, "/agentbox.slice/x");
         assert_string_equal(b.command, "sh \\x1b");
+        assert_string_equal(b.client, ":1.5");
+        assert_string_equal(b.bus, "0123456789abcdef0123456789abcdef");
         assert_true(b.caller_uid == 1000 && b.uid == 64000 && b.main_pid == 77 && b.detached && b.scope);
         assert_true(b.started == 5 && b.started_monotonic == 6 && b.memory_max == UINT64_MAX && b.runtime_usec == 7 &&
                         b.output_max == 8);

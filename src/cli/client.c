@@ -305,6 +305,16 @@ int client_kill_nowait(sd_bus *bus, const char *run, int signal, const char *rea
         return r < 0 ? r : sd_bus_call_async(bus, NULL, m, ignore_answer, NULL, CALL_TIMEOUT);
 }
 
+int client_claim_nowait(sd_bus *bus, const char *run)
+{
+        _cleanup_message_ sd_bus_message *m = NULL;
+        int r = new_call(bus, "ClaimRun", &m);
+
+        if (r >= 0)
+                r = sd_bus_message_append(m, "s", run);
+        return r < 0 ? r : sd_bus_call_async(bus, NULL, m, ignore_answer, NULL, CALL_TIMEOUT);
+}
+
 int client_report_exit_nowait(sd_bus *bus, const char *run, int code, int status)
 {
         _cleanup_message_ sd_bus_message *m = NULL;

@@ -45,6 +45,9 @@ bool client_broker_was_lost(const sd_bus_error *e);
 
 /* Sends and does not wait for the answer. */
 int client_kill_nowait(sd_bus *bus, const char *run, int signal, const char *reason);
+/* After client_connect() anew: the run is this client's as before. Nothing to wait for: where the broker does not wait for its client, the
+ * run is another's, or goes on as it was. */
+int client_claim_nowait(sd_bus *bus, const char *run);
 int client_report_exit_nowait(sd_bus *bus, const char *run, int code, int status);
 /* Of what came out of the run, so much was not written, and why. */
 int client_report_copy(sd_bus *bus, const char *run, uint64_t files, uint64_t bytes, const char *reason,

@@ -407,8 +407,22 @@ static int broker_method_report_copy(sd_bus_message *m, void *userdata, sd_bus_e
         return sd_bus_reply_method_return(m, NULL);
 }
 
+/* For the test to see. */
+static int broker_method_claim_run(sd_bus_message *m, void *userdata, sd_bus_error *e)
+{
+        const char *id;
+        int r = sd_bus_message_read_basic(m, 's', &id);
+
+        if (r < 0)
+                return r;
+        printf("ClaimRun %s\n", id);
+        fflush(stdout);
+        return sd_bus_reply_method_return(m, NULL);
+}
+
 static const sd_bus_vtable manager[] = {
         SD_BUS_VTABLE_START(0),
+        SD_BUS_METHOD("ClaimRun", "s", NULL, broker_method_claim_run, SD_BUS_VTABLE_UNPRIVILEGED),
         SD_BUS_METHOD("ReportCopy", AGENTBOX_REPORT_COPY_SIGNATURE, NULL, broker_method_report_copy,
                         SD_BUS_VTABLE_UNPRIVILEGED),
         SD_BUS_METHOD("Run", AGENTBOX_RUN_SIGNATURE, AGENTBOX_RUN_RESULT, broker_method_run,

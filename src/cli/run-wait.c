@@ -13,7 +13,7 @@ static int on_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr)
 
         w->answered = true;
         w->lost = sd_bus_message_is_method_error(m, NULL) &&
-                  client_broker_was_lost(sd_bus_message_get_error(m));
+                  (sd_bus_is_open(w->bus) <= 0 || client_broker_was_lost(sd_bus_message_get_error(m)));
         w->r = w->lost ? -EHOSTDOWN : client_wait_reply(m, &w->result, &w->error);
         return 0;
 }
@@ -25,15 +25,34 @@ int run_wait_begin(RunWait *w, sd_bus *bus, const char *run, Error **reterr)
         return client_wait(bus, run, on_reply, w, reterr);
 }
 
+/* Where the bus itself was restarted. */
+static int reconnect(RunWait *w)
+{
+        sd_bus *bus;
+        int r;
+
+        if (sd_bus_is_open(w->bus) > 0)
+                return 0;
+        r = client_connect(&bus, NULL);
+        if (r < 0)
+                return r;
+        sd_bus_close_unref(w->own_bus);
+        w->bus = w->own_bus = bus;
+        return 0;
+}
+
 /* A broker that goes away is asked again, a few times: its successor takes the runs over. */
 static int ask_again(RunWait *w, Error **reterr)
 {
-        if (sd_bus_is_open(w->bus) <= 0)
-                return error_set(reterr, -ECONNRESET, "the system bus closed the connection");
-        if (++w->n_lost >= LOST_MAX)
-                return error_set(reterr, -EHOSTDOWN,
-                                "the broker does not come back; see 'systemctl status agentboxd'");
-        sleep(1);
+        int r;
+
+        do {
+                if (++w->n_lost >= LOST_MAX)
+                        return error_set(reterr, -EHOSTDOWN,
+                                        "the broker does not come back; see 'systemctl status agentboxd'");
+                sleep(1);
+                r = reconnect(w);
+        } while (r < 0);
         w->answered = false;
         return client_wait(w->bus, w->run, on_reply, w, reterr);
 }
@@ -60,4 +79,5 @@ void run_wait_done(RunWait *w)
 {
         run_result_done(&w->result);
         error_free(w->error);
+        sd_bus_close_unref(w->own_bus);
 }

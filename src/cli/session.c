@@ -142,9 +142,34 @@ static int on_relay(sd_event_source *source, int fd, uint32_t revents, void *use
 
 static int wait_for_end(Session *s);
 
+/* The bus was restarted, and everybody's connection is gone. */
+static int reconnect(Session *s)
+{
+        _cleanup_bus_ sd_bus *bus = NULL;
+        int r = client_connect(&bus, NULL);
+
+        if (r >= 0)
+                r = sd_bus_attach_event(bus, s->event, SD_EVENT_PRIORITY_NORMAL);
+        if (r >= 0)
+                r = client_claim_nowait(bus, s->run);
+        if (r < 0)
+                return r;
+        sd_bus_close_unref(s->bus);
+        s->bus = TAKE_PTR(bus);
+        return 0;
+}
+
+static int on_broker_lost(Session *s);
+
 static int on_retry(sd_event_source *source, uint64_t usec, void *userdata)
 {
-        return wait_for_end(userdata);
+        Session *s = userdata;
+
+        if (sd_bus_is_open(s->bus) <= 0 && reconnect(s) < 0) {
+                s->asked = now_usec();
+                return on_broker_lost(s);
+        }
+        return wait_for_end(s);
 }
 
 /* The run goes on under the limits of PID 1, and the broker's successor takes it over; the call starts it
@@ -158,7 +183,8 @@ static int on_broker_lost(Session *s)
                 s->lost_since = 0;
         if (s->lost_since == 0) {
                 s->lost_since = now;
-                message("the broker went away during run %s; waiting for it to come back", s->run);
+                message("the %s went away during run %s; waiting for it to come back",
+                                sd_bus_is_open(s->bus) > 0 ? "broker" : "system bus", s->run);
         }
         if (now - s->lost_since > LOST_SECONDS * USEC_PER_SEC) {
                 error_set(&s->error, -EHOSTDOWN,
@@ -175,8 +201,8 @@ static int on_wait_reply(sd_bus_message *m, void *userdata, sd_bus_error *reterr
         Session *s = userdata;
         int r;
 
-        if (sd_bus_message_is_method_error(m, NULL) && !bus_is_gone(s) &&
-                        client_broker_was_lost(sd_bus_message_get_error(m)))
+        if (sd_bus_message_is_method_error(m, NULL) &&
+                        (sd_bus_is_open(s->bus) <= 0 || client_broker_was_lost(sd_bus_message_get_error(m))))
                 return on_broker_lost(s);
         r = client_wait_reply(m, s->result, &s->error);
         if (r < 0) {

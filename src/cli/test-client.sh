@@ -44,12 +44,16 @@ cat >"$WORK/bus.conf" <<EOF
 </busconfig>
 EOF
 export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$WORK/bus
-dbus-daemon --config-file="$WORK/bus.conf" --nofork --nopidfile --nosyslog 2>"$WORK/bus.log" &
-BUS=$!
-while [[ ! -S $WORK/bus ]]; do
-        kill -0 "$BUS" 2>/dev/null || { cat "$WORK/bus.log" >&2; exit 1; }
-        sleep 0.02
-done
+start_bus() {
+        rm -f "$WORK/bus"
+        dbus-daemon --config-file="$WORK/bus.conf" --nofork --nopidfile --nosyslog 2>"$WORK/bus.log" &
+        BUS=$!
+        while [[ ! -S $WORK/bus ]]; do
+                kill -0 "$BUS" 2>/dev/null || { cat "$WORK/bus.log" >&2; exit 1; }
+                sleep 0.02
+        done
+}
+start_bus
 
 start_broker() {
         : >"$WORK/ready"

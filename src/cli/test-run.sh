@@ -183,6 +183,34 @@ crash() {
         [[ $? == 17 ]] && says 'went away' && field exit_code 17
 }
 check "a broker that crashes is waited for" crash
+bus_restarts() {
+        rm -f "$WORK/out"
+        kill "$BROKER"
+        wait "$BROKER"
+        start_broker
+        "$AGENTBOX" run -- sh -c 'echo ready; exec sleep 30' 2>"$WORK/err" </dev/null >"$WORK/out" &
+        local pid=$!
+        until [[ -s $WORK/out ]]; do sleep 0.1; done
+        local id
+        id=$("$AGENTBOX" ps --json | sed -n 's/.*"run": *"\([^"]*\)".*/\1/p' | tail -n 1)
+        "$AGENTBOX" wait "$id" 2>/dev/null &
+        local waiter=$!
+        sleep 0.5
+        kill "$BUS" "$BROKER"
+        wait "$BUS" "$BROKER"
+        sleep 0.5
+        start_bus
+        start_broker FAKE_ADOPTS=1
+        wait "$pid"
+        local got=$?
+        if [[ $got != 17 ]] || ! says 'system bus went away' || ! grep -q "ClaimRun $id" "$WORK/ready"; then
+                echo "# status $got; $id; $(<"$WORK/ready")"
+                return 1
+        fi
+        wait "$waiter"
+        [[ $? == 17 ]]
+}
+check "a bus that is started anew is waited for" bus_restarts
 bus_gone() {
         kill "$BROKER"
         wait "$BROKER"

@@ -118,7 +118,7 @@ static int wait_for_something(Attach *a, sd_bus *bus, Error **reterr)
         return r < 0 ? error_set(reterr, r, "cannot read the journal: %s", strerror(-r)) : 1;
 }
 
-static int follow(Attach *a, sd_bus *bus, int *ret_status, Error **reterr)
+static int follow(Attach *a, int *ret_status, Error **reterr)
 {
         int r;
 
@@ -134,7 +134,7 @@ static int follow(Attach *a, sd_bus *bus, int *ret_status, Error **reterr)
                 if (r == 0)
                         r = print_records(a, a->log, 0, reterr);
                 if (r >= 0)
-                        r = wait_for_something(a, bus, reterr);
+                        r = wait_for_something(a, a->wait.bus, reterr);
                 if (r < 0)
                         return r;
                 if (r == 0) {
@@ -178,7 +178,7 @@ static int attach(sd_bus *bus, const char *run, bool fresh, int *ret_status, Err
         if (r >= 0) {
                 r = run_wait_begin(&a.wait, bus, run, reterr);
                 if (r >= 0)
-                        r = follow(&a, bus, ret_status, reterr);
+                        r = follow(&a, ret_status, reterr);
                 run_wait_done(&a.wait);
         }
         audit_log_free(a.log);

@@ -181,7 +181,7 @@ static int await_end(const char *run, Error **reterr)
                 return r;
         r = run_wait_begin(&w, bus, run, reterr);
         while (r >= 0 && (r = run_wait_process(&w, reterr)) == 0)
-                (void) sd_bus_wait(bus, UINT64_MAX);
+                (void) sd_bus_wait(w.bus, UINT64_MAX);
         run_wait_done(&w);
         return r;
 }

@@ -22,7 +22,7 @@ static int wait_for_run(RunWait *w, sd_bus *bus, const char *id, Error **reterr)
         int r = run_wait_begin(w, bus, id, reterr);
 
         while (r >= 0 && (r = run_wait_process(w, reterr)) == 0) {
-                int k = sd_bus_wait(bus, UINT64_MAX);
+                int k = sd_bus_wait(w->bus, UINT64_MAX);
 
                 if (k < 0 && k != -EINTR)
                         return error_set(reterr, k, "the system bus closed the connection: %s", strerror(-k));

@@ -47,6 +47,9 @@
 /* ReportExit(run, code (CLD_EXITED, CLD_KILLED, CLD_DUMPED), status or signal): of a scope, from the client
  * that started it. */
 #define AGENTBOX_REPORT_EXIT_SIGNATURE "sii"
+/* ClaimRun(run): from the client that started it, on a new connection, where the old one ended with the bus itself. The broker knows
+ * it by its uid, and waits AGENTBOX_CLAIM_SECONDS for it. */
+#define AGENTBOX_CLAIM_SECONDS 30
 /* ReportCopy(run, files, bytes, reason): of what came out of it, so much was not written; from the client that started it. */
 #define AGENTBOX_REPORT_COPY_SIGNATURE "stts"
 /* ResizeTerminal is not here: the client owns the pty's master. */

@@ -166,6 +166,19 @@ def test_waiting_holds_no_descriptor_and_ends_with_its_client():
     waiter.communicate(timeout=30)
 
 
+def test_a_run_that_has_its_client_cannot_be_claimed():
+    """Only after a restart of the bus is a run without its client, and then its own user's: nobody takes one over otherwise."""
+    box.user(USER, "agentbox")
+    box.user(OUTSIDER)
+    client = start("/bin/sh", "-c", "echo ready; read x; exit 5", options=["--timeout", "60s"], stdin=-1)
+    assert client.stdout.readline() == b"ready\n"
+    found = newest_run(lambda r: r.get("state") == "running")["run"]
+    for user in (None, USER, OUTSIDER):
+        name = refusal(bus.Bus(), "ClaimRun", "s", found)[0] if not user else as_user(user, lambda: refusal(bus.Bus(), "ClaimRun", "s", found)[0])
+        assert name in ("NotAuthorized", "NoSuchRun"), (user, name)
+    assert client.communicate(b"\n", timeout=60)[0] == b"" and client.returncode == 5
+
+
 def test_flood_of_calls_stops_nobody():
     """Somebody who may not even run anything calls without pause, and reads no answer."""
     user(OUTSIDER)
