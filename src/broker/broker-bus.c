@@ -561,7 +561,7 @@ static int on_name_lost(sd_bus_message *m, void *userdata, sd_bus_error *ret_err
                 next = r->next;
                 run_forget_waiters(r, name);
                 if (r->caller.sender && streq(r->caller.sender, name))
-                        run_on_client_gone(r);
+                        run_on_client_lost(r);
         }
         return 0;
 }

@@ -100,6 +100,25 @@ void run_on_client_gone(Run *r)
                 run_kill(r, KILL_ASKED);
 }
 
+/* A bus that ends tells of each connection before it comes to this one. */
+#define BUS_END_USEC 250000
+
+static int on_client_lost(sd_event_source *source, uint64_t usec, void *userdata)
+{
+        Run *r = userdata;
+
+        r->claim = sd_event_source_disable_unref(r->claim);
+        run_on_client_gone(r);
+        return 0;
+}
+
+void run_on_client_lost(Run *r)
+{
+        if (r->detached || r->claim || (r->phase != RUN_LAUNCHED && r->phase != RUN_RUNNING) ||
+                        sd_event_add_time_relative(r->manager->event, &r->claim, CLOCK_MONOTONIC, BUS_END_USEC, 0, on_client_lost, r) < 0)
+                run_on_client_gone(r);
+}
+
 static int on_unclaimed(sd_event_source *source, uint64_t usec, void *userdata)
 {
         Run *r = userdata;
@@ -119,7 +138,7 @@ void run_await_client(Run *r)
 
 bool run_claim(Run *r, Caller *c)
 {
-        if (!r->claim)
+        if (!r->claim || !streq(r->caller.sender, CLIENT_AWAITED))
                 return false;
         r->claim = sd_event_source_disable_unref(r->claim);
         free(r->caller.sender);

@@ -230,6 +230,8 @@ const char *start_failure_text(int exec_main_status);
 void run_kill(Run *r, KillReason reason);
 int run_signal(Run *r, int signal);
 void run_on_client_gone(Run *r);
+/* Its name is gone from the bus: so is it, if the bus itself does not go, too. */
+void run_on_client_lost(Run *r);
 /* Its client was on an earlier bus, and has some time to come to this one: its name is CLIENT_AWAITED until then. */
 #define CLIENT_AWAITED "?"
 void run_await_client(Run *r);

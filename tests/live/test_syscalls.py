@@ -78,7 +78,7 @@ def witness(run_id):
     """Of the processes of the warden's unit, the one that has the listener."""
     group = sh(["systemctl", "show", "-P", "ControlGroup", f"agentbox-warden-{run_id}.service"]).strip()
     found = []
-    for pid in (p for p in os.listdir("/proc") if p.isdigit()):
+    for pid in (p for p in os.listdir("/proc") if group and p.isdigit()):
         try:
             if f"{group}\n" not in pathlib.Path(f"/proc/{pid}/cgroup").read_text():
                 continue
