@@ -12,7 +12,7 @@ import time
 
 import box
 import bus
-from box import (OUTSIDER, Skip, USER, agentbox, at_end, broker_pid, broker_restart, expect, newest_run, records, run,
+from box import (OUTSIDER, Skip, USER, agentbox, at_end, broker_pid, broker_restart, expect, heavy, newest_run, records, run,
                  run_python, run_sh, runs, sh, start, user, wait_events, wait_for, within)
 from test_caller import as_user, refusal
 from test_scope import scope_sh
@@ -484,7 +484,7 @@ def test_without_the_reader():
 
 def test_broker_restarted_before_it_is_copied():
     """PID 1 keeps the workspace and the pipe for the next one."""
-    for restart in (broker_restart, lambda: os.kill(broker_pid(), signal.SIGKILL)):
+    for restart in (broker_restart, lambda: os.kill(wait_for("the broker", broker_pid), signal.SIGKILL)):
         d = here()
         client = start("sh", "-c", "echo x >o; sleep 5", options=options(d, "--out", "o:HERE/o"))
         found = newest_run(lambda r: r["state"] == "running")["run"]
@@ -510,14 +510,15 @@ def test_broker_restarted_while_it_is_copied():
     no_temporary(d)
 
 
+@heavy
 @within(180)
 def test_many_at_once():
-    d, n = here(), 20 if box.ENV == "lab" else 5
+    d = here()
     clients = [start("sh", "-c", f"head -c 100000 /dev/urandom >o; echo {i} >>o", options=options(d, "--out", f"o:HERE/o{i}"))
-               for i in range(n)]
+               for i in range(20)]
     for c in clients:
         assert c.wait(150 * box.SLOWNESS) == 0, c.stderr.read()
-    for i in range(n):
+    for i in range(20):
         assert (d / f"o{i}").read_bytes().endswith(f"{i}\n".encode()) and (d / f"o{i}").stat().st_size > 100000
     assert not readers()
 

@@ -91,7 +91,7 @@ def test_run_ends_while_no_broker_is_there():
     """The next one says how, where the kernel kept it."""
     broker_with("RestartSec=5s")
     clients, found = living(1, "sleep 2; exit 5")
-    os.kill(broker_pid(), signal.SIGKILL)
+    os.kill(wait_for("the broker", broker_pid), signal.SIGKILL)
     wait_for("the run's unit to be gone", lambda: not [u for u in box.units() if found[0] in u], 30)
     all_end(clients, found, 5)
 

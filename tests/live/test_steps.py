@@ -281,7 +281,7 @@ def kill_the_first(scene, arm):
     scene.begin()
     scene.has_begun()
     arm()
-    os.kill(broker_pid(), signal.SIGKILL)
+    os.kill(wait_for("the broker", broker_pid), signal.SIGKILL)
 
 
 def one(steps, scene, name, number, begin):

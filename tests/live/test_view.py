@@ -538,7 +538,7 @@ def test_out_after_it_was_killed():
 
 def test_broker_restarted():
     """PID 1 keeps the changes and the view for the next one."""
-    for n, restart in enumerate((broker_restart, lambda: os.kill(broker_pid(), signal.SIGKILL))):
+    for n, restart in enumerate((broker_restart, lambda: os.kill(wait_for("the broker", broker_pid), signal.SIGKILL))):
         directory, tree = place()
         client = start("sh", "-c", "echo x >>a; rm -r src; mkdir src; echo done; read wait", policy="view", stdin=subprocess.PIPE,
                        options=["--view", str(tree), "--out", f".:{directory}/o", "--out-summary"])
@@ -559,7 +559,7 @@ def test_broker_killed_without_out():
     _, tree = place()
     client = start("sleep", "60", policy="view", options=["--view", str(tree)])
     found = newest_run(lambda r: r["state"] == "running")["run"]
-    os.kill(broker_pid(), signal.SIGKILL)
+    os.kill(wait_for("the broker", broker_pid), signal.SIGKILL)
     time.sleep(1)
     client.kill()
     wait_events(found, "run-ended")
