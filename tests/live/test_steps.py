@@ -43,7 +43,7 @@ read -r word
 exit 3
 """
 KEPT = b"here\nthere\n" + b"%05000d\n" % 7 + b"end"   # what a detached run prints
-DETACHED = "echo here; echo there; printf '%05000d\\n' 7; sleep .3; exec 3<>/dev/tcp/1.2.3.4/443; printf end; exit 3"
+DETACHED = "echo here; echo there; printf '%05000d\\n' 7; sleep $0; exec 3<>/dev/tcp/1.2.3.4/443; printf end; exit 3"
 HELPERS = "systemctl list-units --plain --no-legend 'agentbox-*@*'"
 WHOLE = {"in", "in/a", "in/b", "in/b/c"}   # and what came from the network, where it came
 
@@ -167,9 +167,10 @@ class DiskScene(Scene):
 
 class DetachedScene(Scene):
     """Its output is kept by a process of its own; somebody else waits for it."""
+    seconds = "0.3"
 
     def start(self):
-        return start("/bin/bash", "-c", DETACHED, policy=self.policy, options=["--detach", "--timeout", "20s", *self.source()])
+        return start("/bin/bash", "-c", DETACHED, self.seconds, policy=self.policy, options=["--detach", "--timeout", "20s", *self.source()])
 
     def has_begun(self):
         wait_for("its first word", lambda: any(stream(run).startswith(b"here\n") for run in self.runs()))
@@ -189,6 +190,11 @@ class DetachedScene(Scene):
         kept = [stream(run) for run in self.runs()]
         assert all(KEPT.startswith(k.removesuffix(b"\n")) for k in kept), kept
         assert status != self.works or kept == [KEPT] or b"output" in err, f"not all of its output, and no word of it: {kept}"
+
+
+class AdoptedScene(DetachedScene):
+    """It is not over when its first word has been seen in the journal: of a run that was, nobody but the log knows when its broker dies."""
+    seconds = "4"
 
 
 class ReaderScene(Scene):
@@ -262,7 +268,8 @@ class AlertScene(Scene):
 
     def must_be_whole_or_nothing(self, _status, _out, _err):
         found = [a["AGENTBOX_RUN_ID"] for a in test_alert.alerts()]
-        assert max(map(found.count, found)) <= 2, f"more than it can have been killed over: {found}"
+        # Over one of them it can have been killed, and over the next it can have been stopped.
+        assert max(map(found.count, found)) <= 3, f"more often than it ended over it: {found}"
 
 
 def points(n):
@@ -447,7 +454,7 @@ def test_broker_of_a_detached_run():
 @heavy
 @within(SECONDS)
 def test_next_broker_of_a_detached_run():
-    sweep("agentboxd", begin=kill_the_first, scene_of=DetachedScene)
+    sweep("agentboxd", begin=kill_the_first, scene_of=AdoptedScene)
 
 
 @heavy
