@@ -328,6 +328,35 @@ static void test_limit_reached(void **state)
         assert_int_equal(hear(l->upstream, 0), 0);
 }
 
+/* What was sent before a reset is passed on, and is on record where it is more than may be. */
+static void test_reset_behind_bytes(void **state)
+{
+        static const struct {
+                uint64_t limit;
+                CloseReason reason;
+                size_t passed;
+        } rows[] = { { UINT64_MAX, CLOSE_RESET, 100 }, { 100, CLOSE_RESET, 100 }, { 50, CLOSE_BYTES_LIMIT, 50 } };
+
+        for (size_t i = 0; i < ELEMENTSOF(rows); i++) {
+                Line *l = *state;
+
+                l->w.spec.egress_bytes = rows[i].limit;
+                assert_int_equal(send(l->c.client.fd, "x", 1, 0), 1);
+                say(l->client, 0, 100);
+                closep(&l->client); /* with something unread: a reset */
+                l->client = -1;
+                l->c.client.hung_up = true;
+                run(l);
+                assert_int_equal(l->n_finished, 1);
+                assert_int_equal(l->reason, rows[i].reason);
+                assert_int_equal(l->n_denied, rows[i].reason == CLOSE_BYTES_LIMIT);
+                assert_int_equal(l->tally.bytes_sent, rows[i].passed);
+                assert_int_equal(hear(l->upstream, 0), rows[i].passed);
+                line_tear_down(state);
+                line_set_up(state);
+        }
+}
+
 /* How much room there is may be another answer each time: it is asked for once, and never more than may be sent is taken. */
 static void test_limit_while_room_grows(void **state)
 {
@@ -431,6 +460,7 @@ int main(void)
                 TEST(test_broken),
                 TEST(test_limit),
                 TEST(test_limit_reached),
+                TEST(test_reset_behind_bytes),
                 TEST(test_limit_while_room_grows),
                 TEST(test_http),
                 TEST(test_much_held),

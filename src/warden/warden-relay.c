@@ -206,7 +206,8 @@ static Pump move_chunk(Direction *d)
                 else
                         done = (size_t) k;
         }
-        if (broken)
+        /* More than may be sent is told of first. */
+        if (broken && (done == n_good || d->left > 0))
                 return PUMP_RESET;
         return hold(d->w, d->flow, scratch + done, n - done, n_good - done) ? PUMP_MORE : PUMP_RESET;
 }
