@@ -276,6 +276,13 @@ int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool b
         return r < 0 ? r : finish_search(a);
 }
 
+uint64_t audit_look_again(uint64_t waited)
+{
+        if (waited < 60 * 1000)
+                return 2 * 1000;
+        return waited < 500 * 1000 ? 10 * 1000 : 50 * 1000;
+}
+
 int audit_is_in_this_boot(AuditReader *a, AuditEvent event)
 {
         char boot[SD_ID128_STRING_MAX];

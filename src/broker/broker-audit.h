@@ -68,6 +68,10 @@ AuditReader *audit_reader_close(AuditReader *a);
 /* 1: a record of this event and run, written by a broker, is in the journal. 0: not (yet). by_us:
  * written by this process. */
 int audit_is_on_record(AuditReader *a, AuditEvent event, const char *run, bool by_us);
+/* After how long (µs) to look again, who has waited that long for a record to arrive: often at first, where the journal is quick; seldom
+ * later, where something is wrong with it. */
+uint64_t audit_look_again(uint64_t waited);
+#define AUDIT_WAIT_USEC (5u * 1000000u) /* what is not there by then does not come */
 /* The same for a record of no run, written since this machine was booted. */
 int audit_is_in_this_boot(AuditReader *a, AuditEvent event);
 

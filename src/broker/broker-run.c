@@ -11,7 +11,6 @@
 #include "broker/run.h"
 #include "wire/bus-iface.h"
 
-#define JOURNAL_WAIT_USEC (5u * 1000000u)
 #define START_WAIT_USEC (60u * 1000000u)
 #define SANDBOX_HOSTNAME "sandbox"
 
@@ -55,13 +54,17 @@ void run_refuse(Run *r, const char *error_name, const char *format, ...)
         if (reason && asprintf(&message, "Run %s of uid %u refused: %s", r->id, r->caller.uid, reason) < 0)
                 message = NULL;
         /* A broken promise has a record of its own, written already. */
-        if (!streq(error_name, AGENTBOX_ERROR_NOT_VERIFIED) && manager_record_refusal(r->manager, r))
+        if (streq(error_name, AGENTBOX_ERROR_NOT_VERIFIED))
+                run_await_record(r, AUDIT_RUN_UNVERIFIED);
+        else if (manager_record_refusal(r->manager, r)) {
                 (void) audit_write(AUDIT_RUN_REFUSED, &subject,
                                 &(AuditDetail){
                                                 .message = message ?: "Run refused",
                                                 .command = r->command,
                                                 .reason = reason,
                                 });
+                run_await_record(r, AUDIT_RUN_REFUSED);
+        }
         reply_error(r, error_name, reason ?: "out of memory");
         r->refused = true;
         r->question = authz_query_free(r->question);
@@ -137,7 +140,7 @@ static int write_requested(Run *r)
                                         .command = r->command,
                                         .view = r->view ? r->view->path : NULL,
                         });
-        r->confirm_until = now_monotonic() + JOURNAL_WAIT_USEC;
+        r->confirm_until = now_monotonic() + AUDIT_WAIT_USEC;
         manager_arm_confirmer(r->manager);
         return k;
 }

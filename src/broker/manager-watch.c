@@ -130,16 +130,6 @@ void manager_touch(Manager *m)
 
 /* ---- the journal's proof */
 
-/* Often at first, where the journal is quick; seldom later, where something is wrong with it. */
-static uint64_t next_confirmation(const Run *r, uint64_t time)
-{
-        uint64_t waited = time - r->marks[MARK_CALLED];
-
-        if (waited < 60 * USEC_PER_MSEC)
-                return 2 * USEC_PER_MSEC;
-        return waited < 500 * USEC_PER_MSEC ? 10 * USEC_PER_MSEC : 50 * USEC_PER_MSEC;
-}
-
 static bool awaits_journal(const Run *r)
 {
         return r->phase == RUN_STARTING && !r->is_on_record && r->confirm_until > 0;
@@ -183,7 +173,7 @@ void manager_arm_confirmer(Manager *m)
 
         for (const Run *r = m->runs; r; r = r->next)
                 if (awaits_journal(r))
-                        soonest = MIN2(soonest, next_confirmation(r, now_monotonic()));
+                        soonest = MIN2(soonest, audit_look_again(now_monotonic() - r->marks[MARK_CALLED]));
         if (soonest == UINT64_MAX || sd_event_source_set_time_relative(m->confirmer, soonest) < 0)
                 return;
         (void) sd_event_source_set_enabled(m->confirmer, SD_EVENT_ONESHOT);

@@ -257,6 +257,29 @@ static bool remove_directory(Run *r)
         return !r->directory_is_left;
 }
 
+void run_await_record(Run *r, AuditEvent event)
+{
+        r->awaits_record = true;
+        r->awaited = event;
+        r->awaited_since = now_monotonic();
+}
+
+/* Of a broker that dies at once after its record, journald may not learn any more which unit it was, and nobody believes the record.
+ * So the run is known to the next broker until its record stands there as one of ours. */
+static bool awaits_record(Run *r)
+{
+        uint64_t waited = now_monotonic() - r->awaited_since;
+        int k;
+
+        if (!r->awaits_record)
+                return false;
+        k = audit_is_on_record(r->manager->audit, r->awaited, r->id, false);
+        r->awaits_record = (k == 0 || k == -ENOENT) && waited < AUDIT_WAIT_USEC;
+        if (k <= 0 && !r->awaits_record)
+                sd_journal_print(LOG_ERR, "How run %s ended did not arrive in the journal", r->id);
+        return r->awaits_record;
+}
+
 static void finish(Run *r);
 
 static int on_finish_again(sd_event_source *source, uint64_t usec, void *userdata)
@@ -265,11 +288,9 @@ static int on_finish_again(sd_event_source *source, uint64_t usec, void *userdat
         return 0;
 }
 
-static bool removed_or_later(Run *r)
+static bool finish_later(Run *r, uint64_t usec)
 {
-        return remove_directory(r) ||
-               sd_event_add_time_relative(r->manager->event, &r->deadline, CLOCK_MONOTONIC, FINISH_AGAIN_USEC,
-                               END_CHECK_USEC, on_finish_again, r) < 0;
+        return sd_event_add_time_relative(r->manager->event, &r->deadline, CLOCK_MONOTONIC, usec, usec / 5, on_finish_again, r) >= 0;
 }
 
 static void record_end(Run *r)
@@ -287,24 +308,28 @@ static void record_end(Run *r)
                 return;
         run_warden_write_lost(r);
         write_ended(r);
+        run_await_record(r, AUDIT_RUN_ENDED);
 }
 
 /* Nothing of the run is left. Exactly one record of its end: a broker that dies between the state and the
  * removal of the directory leaves it to the next one to look whether the record was written. Whoever waits is told before that:
- * one who asks again finds the run with the next one. */
+ * one who asks again finds the run with the next one. It is entered anew for what has to be waited for. */
 static void finish(Run *r)
 {
         Manager *m = r->manager;
 
         r->deadline = sd_event_source_disable_unref(r->deadline);
-        if (!r->refused && !r->directory_is_left) {
+        if (!r->refused && !r->is_told) {
                 record_end(r);
                 run_tell_ended(r);
+                r->is_told = true;
         }
+        if (awaits_record(r) && finish_later(r, audit_look_again(now_monotonic() - r->awaited_since)))
+                return;
         if (r->pidfd >= 0)
                 fd_store_drop(FD_STORE_MAIN, r->id);
         run_warden_let_go(r);
-        if (!removed_or_later(r))
+        if (!remove_directory(r) && finish_later(r, FINISH_AGAIN_USEC))
                 return;
         if (r->refused) {
                 manager_drop(m, r);

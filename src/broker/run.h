@@ -138,7 +138,9 @@ struct Run {
         char **verified, **broken;
 
         UnitStatus status;
-        bool was_up, unit_over, slice_stopping, slice_gone, end_is_on_record, directory_is_left;
+        bool was_up, unit_over, slice_stopping, slice_gone, end_is_on_record, is_told, awaits_record, directory_is_left;
+        AuditEvent awaited; /* where awaits_record */
+        uint64_t awaited_since; /* monotonic */
         int pidfd;
         sd_event_source *pidfd_source;
         uid_t uid;
@@ -239,6 +241,8 @@ void run_await_client(Run *r);
 bool run_claim(Run *r, Caller *c);
 /* PID 1 may not have heard that it is to be ended: says so again. */
 void run_end_again(Run *r);
+/* This one says how the run ended; its directory stays until it has arrived in the journal, or will not any more. */
+void run_await_record(Run *r, AuditEvent event);
 /* Of a run that ends, what is still there gets no time to go on. */
 void run_end_rest(Run *r);
 void run_on_slice_gone(Run *r);

@@ -144,6 +144,13 @@ static void test_count(void **state)
         assert_int_equal(written + drain(&c), 10000);
         assert_int_equal(c.total, 10000);
         assert_int_equal(drain(&c), 0);
+        /* One alone that there was no room for still has its name. */
+        for (int i = 0; i <= (int) TRIPWIRE_WHO_MAX; i++)
+                (void) tripwire_count(&c, 1, 1000 + i, "late");
+        assert_true(tripwire_take(&c, &who));
+        assert_true(who.row == 1 && who.pid == 1000 + (int) TRIPWIRE_WHO_MAX && who.count == 1);
+        assert_string_equal(who.comm, "late");
+        assert_false(tripwire_take(&c, &who));
 }
 
 /* ---- with the kernel */

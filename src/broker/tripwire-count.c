@@ -5,6 +5,13 @@
 #include "base/macro.h"
 #include "broker/tripwire-count.h"
 
+static void name(TripwireWho *w, size_t row, pid_t pid, const char *comm)
+{
+        w->row = row;
+        w->pid = pid;
+        snprintf(w->comm, TRIPWIRE_COMM_MAX, "%s", comm);
+}
+
 bool tripwire_count(TripwireCounts *c, size_t row, pid_t pid, const char *comm)
 {
         c->total++;
@@ -17,12 +24,12 @@ bool tripwire_count(TripwireCounts *c, size_t row, pid_t pid, const char *comm)
                 return false;
         }
         if (c->n >= TRIPWIRE_WHO_MAX) {
-                c->others[row]++;
+                name(c->others + row, row, pid, comm);
+                c->others[row].count++;
                 return false;
         }
-        c->who[c->n] = (TripwireWho){ .row = row, .pid = pid };
-        snprintf(c->who[c->n].comm, TRIPWIRE_COMM_MAX, "%s", comm);
-        c->n++;
+        c->who[c->n] = (TripwireWho){};
+        name(c->who + c->n++, row, pid, comm);
         return true;
 }
 
@@ -34,9 +41,9 @@ bool tripwire_take(TripwireCounts *c, TripwireWho *ret)
                         return true;
                 }
         for (size_t i = 0; i < DECOYS_MAX; i++)
-                if (c->others[i] > 0) {
-                        *ret = (TripwireWho){ .row = i, .count = c->others[i] };
-                        c->others[i] = 0;
+                if (c->others[i].count > 0) {
+                        *ret = c->others[i].count == 1 ? c->others[i] : (TripwireWho){ .row = i, .count = c->others[i].count };
+                        c->others[i].count = 0;
                         return true;
                 }
         return false;

@@ -23,7 +23,7 @@ typedef struct TripwireWho {
 typedef struct TripwireCounts {
         TripwireWho who[TRIPWIRE_WHO_MAX];
         unsigned n;
-        uint64_t others[DECOYS_MAX]; /* of those that there was no room for */
+        TripwireWho others[DECOYS_MAX]; /* those that there was no room for; who: the last one */
         uint64_t total;
 } TripwireCounts;
 

@@ -363,5 +363,10 @@ def broker_pid():
     return int(sh(["systemctl", "show", "-P", "MainPID", BROKER_UNIT]).strip() or 0)
 
 
+def broker_stop():
+    """A client that waits for it may start it anew at once, which cancels the job."""
+    wait_for("the broker to stop", lambda: subprocess.run(["systemctl", "stop", BROKER_UNIT], capture_output=True, check=False).returncode == 0)
+
+
 def broker_restart():
     sh(["systemctl", "restart", BROKER_UNIT])

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import box
-from box import (OUTSIDER, USER, agentbox, at_end, broker_pid, broker_restart, events, expect, newest_run, policy, records, run,
+from box import (OUTSIDER, USER, agentbox, at_end, broker_pid, broker_restart, broker_stop, events, expect, newest_run, policy, records, run,
                  run_sh, runs, sh, start, user, wait_events, wait_for, within, write_file)
 
 
@@ -164,7 +164,7 @@ def test_broker_killed_at_every_moment():
 
 
 def test_no_broker_no_bus():
-    sh("systemctl stop agentboxd.service")
+    broker_stop()
     at_end(sh, "systemctl unmask --runtime agentboxd.service dbus-org.agentbox1.service; systemctl daemon-reload")
     sh("systemctl mask --runtime agentboxd.service; systemctl daemon-reload")
     done = expect(run("/bin/true"), 125, err=r"^agentbox: ")

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from box import (BROKER_UNIT, USER, Skip, agentbox, at_end, broker_pid, cgroup_v2, expect, heavy, journal, newest_run, only, policy, records,
+from box import (BROKER_UNIT, USER, Skip, agentbox, at_end, broker_pid, broker_stop, cgroup_v2, expect, heavy, journal, newest_run, only, policy, records,
                  run, run_python, run_sh, sh, start, user, wait_events, wait_for, within)
 
 HOME = "/home/agent"
@@ -284,7 +284,7 @@ def test_a_broker_that_was_stopped_leaves_no_silence():
     """With it goes what PID 1 kept; whoever opened one meanwhile is on no record, and that is on record."""
     client = start("/bin/sh", "-c", f"read x; cat {AWS} >/dev/null; echo end", policy=trap(), stdin=subprocess.PIPE)
     here = newest_run(lambda r: r["state"] == "running")["run"]
-    sh(["systemctl", "stop", BROKER_UNIT])
+    broker_stop()
     expect(agentbox("ps"))
     client.stdin.write(b"\n")
     client.stdin.flush()
