@@ -261,6 +261,14 @@ bool broker_made_unit(const Manager *m, const char *unit)
         return !*file || startswith(file, "/run/systemd/transient/");
 }
 
+/* journald learns whose records ours are when it deals with the first one. Were that the end of a run, and we died over it, nobody
+ * would believe it. And what an earlier broker wrote last is there before it is looked for. */
+static void meet_journal(void)
+{
+        sd_journal_print(LOG_DEBUG, "There are runs of an earlier broker");
+        (void) run_warden_journal_has_caught_up();
+}
+
 int broker_adopt(Manager *m, Error **reterr)
 {
         _cleanup_strv_ char **units = NULL, **ids = NULL;
@@ -272,6 +280,8 @@ int broker_adopt(Manager *m, Error **reterr)
         r = list_directories(m, &ids);
         if (r < 0)
                 return error_set(reterr, r, "cannot read %s: %s", RUNTIME_DIR, strerror(-r));
+        if (ids && *ids)
+                meet_journal();
         STRV_FOREACH(i, ids) {
                 char service[sizeof("agentbox-.service") + RUN_ID_LENGTH], scope[sizeof(service)];
                 char warden[sizeof(WARDEN_UNIT_PREFIX ".service") + RUN_ID_LENGTH];

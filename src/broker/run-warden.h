@@ -90,6 +90,9 @@ bool run_warden_records_calls(const Run *r);
 int run_warden_pass_listener(Run *r, int fd);
 /* A socket of its own to where records go. */
 int run_warden_connect_journal(int *ret_fd, Error **reterr);
+/* Waits, not long, until journald has dealt with everything that was sent to it before now: of a process that was killed something
+ * may still be on its way. */
+bool run_warden_journal_has_caught_up(void);
 /* What only the start needed: the wall lives on in the warden and in the run's cgroup. */
 void run_warden_drop_start(Run *r);
 

@@ -106,9 +106,8 @@ static void write_lost(Run *r, AuditEvent event, uint64_t n, const char *what, c
         (void) audit_write(event, &subject, &d);
 }
 
-/* Whether journald has dealt with everything that was sent to it before now: a mark comes behind it. Of a warden that was killed
- * something may still be on its way. */
-static bool journal_has_caught_up(void)
+/* A mark comes behind all that was sent before. */
+bool run_warden_journal_has_caught_up(void)
 {
         _cleanup_close_ int fd = -1;
         JournalMark mark = { .unread = true };
@@ -130,7 +129,7 @@ static uint64_t count_missing(Run *r, AuditReader *a, const EgressTally *t, Audi
         AuditWarden w = series_of(r, series);
         uint64_t found = on_record;
 
-        if (!journal_has_caught_up())
+        if (!run_warden_journal_has_caught_up())
                 return counted > on_record ? counted - on_record : 0;
         if (look(r, a, t, series) < 2)
                 sd_journal_print(LOG_ERR, "Run %s: not all records of its warden are in the journal; has it room?", r->id);
