@@ -80,8 +80,8 @@ void attempt_destination(const Attempt *a, char ret[static ATTEMPT_DESTINATION_M
                 snprintf(ret, ATTEMPT_DESTINATION_MAX, "%s:%u", host, a->port);
 }
 
-/* A record comes to more. */
-#define RECORD_BYTES 512u
+/* A record comes to about that. */
+#define RECORD_BYTES 1024u
 
 /* ---- fields */
 
@@ -194,16 +194,18 @@ static int send_record(Journal *j, const void *p, size_t n)
 /* Counted before anything that follows of it can be seen. */
 static int send_new(Journal *j, uint64_t now)
 {
-        int r;
+        bool first = outbox_is_empty(&j->outbox);
+        int r = j->closed ? -EBUSY : outbox_add(&j->outbox, j->record.data, j->record.size);
 
-        if (j->closed || !outbox_has_room(&j->outbox, j->record.size))
-                return -EBUSY;
-        r = send_record(j, j->record.data, j->record.size);
         if (r < 0)
                 return r;
-        if (outbox_is_empty(&j->outbox))
+        r = send_record(j, j->record.data, j->record.size);
+        if (r < 0) {
+                outbox_take_back(&j->outbox);
+                return r;
+        }
+        if (first)
                 j->unproven_since = now;
-        outbox_add(&j->outbox, j->record.data, j->record.size);
         atomic_store_explicit(j->sent, j->outbox.sent, memory_order_release);
         return 0;
 }

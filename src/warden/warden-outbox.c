@@ -8,20 +8,8 @@
 
 int outbox_open(Outbox *o, size_t n_bytes, size_t n_slots)
 {
-        *o = (Outbox){ .n_bytes = n_bytes, .n_slots = n_slots };
-        o->bytes = malloc(n_bytes); /* whose pages are there once they are used */
-        o->slots = calloc(n_slots, sizeof(*o->slots));
-        if (o->bytes && o->slots)
-                return 0;
-        outbox_close(o);
-        return -ENOMEM;
-}
-
-void outbox_close(Outbox *o)
-{
-        free(o->bytes);
-        free(o->slots);
-        *o = (Outbox){};
+        *o = (Outbox){ .n_bytes = n_bytes, .n_slots = n_slots, .slots = calloc(n_slots, sizeof(*o->slots)) };
+        return o->slots ? 0 : -ENOMEM;
 }
 
 bool outbox_is_empty(const Outbox *o)
@@ -34,42 +22,46 @@ static OutboxSlot *slot(const Outbox *o, uint64_t number)
         return o->slots + number % o->n_slots;
 }
 
-/* Where n bytes go; SIZE_MAX: nowhere. From the beginning where nothing is held, so that a quiet run's few records always lie in
- * the same pages. */
-static size_t place(const Outbox *o, size_t n)
+static void drop(Outbox *o, uint64_t number)
 {
-        size_t begin;
+        OutboxSlot *s = slot(o, number);
 
-        if (outbox_is_empty(o))
-                return n <= o->n_bytes ? 0 : SIZE_MAX;
-        if (o->sent - o->arrived >= o->n_slots)
-                return SIZE_MAX;
-        begin = slot(o, o->arrived + 1)->at;
-        if (o->end <= begin) /* it goes round already; equal: it is full */
-                return n <= begin - o->end ? o->end : SIZE_MAX;
-        if (n <= o->n_bytes - o->end)
-                return o->end;
-        return n <= begin ? 0 : SIZE_MAX;
+        o->n_held -= s->n;
+        free(s->record);
+        *s = (OutboxSlot){};
 }
 
-bool outbox_has_room(const Outbox *o, size_t n)
+void outbox_close(Outbox *o)
 {
-        return n > 0 && place(o, n) != SIZE_MAX;
+        outbox_forget(o, o->sent);
+        free(o->slots);
+        *o = (Outbox){};
 }
 
-void outbox_add(Outbox *o, const void *p, size_t n)
+int outbox_add(Outbox *o, const void *p, size_t n)
 {
-        size_t at = place(o, n);
+        void *copy;
 
-        memcpy(o->bytes + at, p, n);
-        *slot(o, ++o->sent) = (OutboxSlot){ .at = (uint32_t) at, .n = (uint32_t) n };
-        o->end = at + n;
+        if (o->sent - o->arrived >= o->n_slots || n > o->n_bytes - o->n_held)
+                return -EBUSY;
+        copy = malloc(n);
+        if (!copy)
+                return -ENOMEM;
+        memcpy(copy, p, n);
+        *slot(o, ++o->sent) = (OutboxSlot){ .record = copy, .n = n };
+        o->n_held += n;
+        return 0;
+}
+
+void outbox_take_back(Outbox *o)
+{
+        drop(o, o->sent--);
 }
 
 void outbox_forget(Outbox *o, uint64_t arrived)
 {
-        if (arrived > o->arrived && arrived <= o->sent)
-                o->arrived = arrived;
+        while (arrived <= o->sent && o->arrived < arrived)
+                drop(o, ++o->arrived);
 }
 
 const void *outbox_get(const Outbox *o, uint64_t number, size_t *ret_n)
@@ -77,5 +69,5 @@ const void *outbox_get(const Outbox *o, uint64_t number, size_t *ret_n)
         const OutboxSlot *s = slot(o, number);
 
         *ret_n = s->n;
-        return o->bytes + s->at;
+        return s->record;
 }

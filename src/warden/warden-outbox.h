@@ -9,24 +9,23 @@
  * journald says nothing of what it drops, and what it has dropped is sent again. */
 
 typedef struct OutboxSlot {
-        uint32_t at, n;
+        void *record;
+        size_t n;
 } OutboxSlot;
 
 typedef struct Outbox {
-        uint8_t *bytes; /* a ring; a record does not go over its end */
         OutboxSlot *slots; /* of a record: its number modulo how many there are */
-        size_t n_bytes, n_slots;
-        size_t end;             /* behind the newest */
-        uint64_t sent, arrived; /* held are those behind arrived, up to sent */
+        size_t n_slots, n_held, n_bytes; /* n_held: bytes of all, at most n_bytes */
+        uint64_t sent, arrived;          /* held are those behind arrived, up to sent */
 } Outbox;
 
 int outbox_open(Outbox *o, size_t n_bytes, size_t n_slots);
 void outbox_close(Outbox *o);
 bool outbox_is_empty(const Outbox *o);
-/* Whether a record of n bytes can be held. */
-bool outbox_has_room(const Outbox *o, size_t n);
-/* It was sent, with the number sent + 1. There must be room. */
-void outbox_add(Outbox *o, const void *p, size_t n);
+/* Holds a copy of the next one, with the number sent + 1. -EBUSY: there is no room; -ENOMEM. */
+int outbox_add(Outbox *o, const void *p, size_t n);
+/* The newest was not sent after all. */
+void outbox_take_back(Outbox *o);
 /* This number and all before it are in the journal. One that is not held changes nothing. */
 void outbox_forget(Outbox *o, uint64_t arrived);
 /* One that is held. */
