@@ -6,6 +6,7 @@
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -67,10 +68,13 @@ static int make_file(int dir_fd, const char *path, uint64_t size, int *ret, Erro
 
         if (fd < 0)
                 return error_set(reterr, -errno, "cannot make a file in %s: %m", path);
+        /* Nobody takes, between the look and the taking, what is to stay free. */
+        if (flock(dir_fd, LOCK_EX) < 0)
+                return error_set(reterr, -errno, "cannot lock %s: %m", path);
         r = check_room(fd, path, size, reterr);
-        if (r < 0)
-                return r;
-        r = take_room(fd, path, size, reterr);
+        if (r >= 0)
+                r = take_room(fd, path, size, reterr);
+        (void) flock(dir_fd, LOCK_UN);
         if (r >= 0)
                 *ret = TAKE_FD(fd);
         return r;

@@ -9,9 +9,11 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 
 #include "base/io.h"
 #include "disk/disk-image.h"
@@ -47,6 +49,44 @@ static void test_no_room(void **state)
         assert_int_equal(disk_image_make(disk_test_dir_fd, disk_test_path, 232 * MIB, 1000, &fd, &e), -ENOSPC);
         assert_non_null(strstr(e->message, "no room for WorkspaceSize=232M: 256M are free"));
         assert_int_equal(disk_image_make(disk_test_dir_fd, disk_test_path, UINT64_MAX / 2, 1000, &fd, &e2), -ENOSPC);
+        check_all_is_given_back();
+}
+
+static bool waits_for_a_lock(pid_t pid)
+{
+        _cleanup_free_ char *locks = NULL;
+        char waiter[64];
+
+        snprintf(waiter, sizeof(waiter), "-> FLOCK  ADVISORY  WRITE %i ", (int) pid);
+        assert_int_equal(read_file("/proc/locks", 1 << 20, &locks, NULL), 0);
+        return strstr(locks, waiter) != NULL;
+}
+
+/* Between the look and the taking somebody else takes as much: what is to stay free, stays so. */
+static void test_no_room_for_both(void **state)
+{
+        int lock, f, status = 0;
+        pid_t pid;
+
+        need_loop_devices();
+        lock = open(disk_test_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_int_equal(flock(lock, LOCK_EX), 0);
+        pid = fork();
+        if (pid == 0) {
+                int dir = open(disk_test_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
+
+                _exit(-disk_image_make(dir, disk_test_path, 120 * MIB, 1000, &fd, NULL));
+        }
+        while (!waits_for_a_lock(pid) && waitpid(pid, &status, WNOHANG) == 0)
+                usleep(1000);
+        f = open(disk_test_path, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+        assert_int_equal(fallocate(f, 0, 0, 120 * MIB), 0);
+        assert_int_equal(flock(lock, LOCK_UN), 0);
+        close(lock);
+        (void) waitpid(pid, &status, 0);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), ENOSPC);
+        close(f);
         check_all_is_given_back();
 }
 
@@ -164,6 +204,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_image),
                 cmocka_unit_test(test_no_room),
+                cmocka_unit_test(test_no_room_for_both),
                 cmocka_unit_test(test_made),
                 cmocka_unit_test(test_inodes),
                 cmocka_unit_test(test_attach),
