@@ -97,8 +97,8 @@ static const ReasonRow rows[] = {
         { "metadata", NULL, 0, ADVICE_METADATA, LINE_NONE, false, "a cloud metadata service",
           "Nothing can allow it: it hands credentials of this machine to whoever asks. The clouds' own libraries ask "
           "when they find no others; where none is in use, look at what the run was given to execute." },
-        { "warden-lost", NULL, 0, ADVICE_BROKEN, LINE_NONE, false, "the run's warden was killed before it could record them",
-          "Where to is not known. The run ended with its warden; see 'journalctl -u agentboxd'." },
+        { "warden-lost", NULL, 0, ADVICE_BROKEN, LINE_NONE, false, "the run's warden was killed, or the journal had no room, before they were recorded",
+          "Where to is not known; see 'journalctl -u agentboxd'." },
 };
 /* clang-format on */
 
