@@ -217,6 +217,15 @@ def journal_since(position, *matches):
     return [r for r in journal(f"--cursor={position}", *matches) if r["__CURSOR"] != position]
 
 
+def write_as_warden(run_id, text):
+    """What root alone can do: a record that journald knows as one of the warden of that run, with these fields. Who wrote it lives until
+    journald has looked who it was."""
+    program = ("import socket, sys, time; s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); "
+               "s.connect('/run/systemd/journal/socket'); s.send(sys.stdin.buffer.read()); time.sleep(2)")
+    sh(["systemd-run", "-q", "--wait", "--collect", "--pipe", f"--unit=agentbox-warden-{run_id}", "--slice=agentbox-warden.slice",
+        "/usr/bin/python3", "-c", program], input=text)
+
+
 def records(run_id, event=None):
     """The trusted records of a run: written by the broker, as journald itself says."""
     matches = [f"AGENTBOX_RUN_ID={run_id}", f"_SYSTEMD_UNIT={BROKER_UNIT}"]

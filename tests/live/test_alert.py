@@ -138,12 +138,12 @@ def test_a_warden_cannot_speak_of_another_run():
     trap = forged.replace("=egress-denied", "=tripwire").replace(victim, "cccccccccc")
     with on_air():
         for text in (forged, twice, trap):
-            sh(["systemd-run", "-q", "--wait", "--collect", "--pipe", "--unit=agentbox-warden-cccccccccc", "--slice=agentbox-warden.slice",
-                "logger", "--journald"], input=text)
+            box.write_as_warden("cccccccccc", text)
         wanted = denied("203.0.113.8")
         wait_for("the true one", alerts)
         assert [r["AGENTBOX_RUN_ID"] for r in alerts()] == [wanted], alerts()
-        assert box.journal("MESSAGE=of another") and box.journal("MESSAGE=of two")
+        for text in ("of another", "of two"):
+            assert box.journal(f"MESSAGE={text}", "_SYSTEMD_UNIT=agentbox-warden-cccccccccc.service"), text
     for verb in (["log", victim, "--json"], ["log", "--json"], ["why", victim]):
         text = agentbox(*verb).out
         assert "of another" not in text and "of two" not in text and "metadata" not in text, (verb, text)

@@ -127,11 +127,9 @@ def test_a_warden_cannot_give_its_run_to_somebody_else():
     uid = sh(["id", "-u", box.USER]).strip()
     other = ended("echo true", OTHER)
     for run in (other, "cccccccccc"):
-        unit = f"agentbox-warden-{run}"
-        sh(["systemd-run", "-q", "--wait", "--collect", "--pipe", f"--unit={unit}", "--slice=agentbox-warden.slice",
-            "sh", "-c", "logger --journald; sleep 1"],  # until journald knows whose it is
-           input=f"MESSAGE=given away\nAGENTBOX_EVENT=egress-denied\nAGENTBOX_DEST_NAME=given.example\nAGENTBOX_RUN_ID={run}\nAGENTBOX_CALLER_UID={uid}\n")
-        assert journal("MESSAGE=given away", f"_SYSTEMD_UNIT={unit}.service")
+        box.write_as_warden(run, f"MESSAGE=given away\nAGENTBOX_EVENT=egress-denied\nAGENTBOX_DEST_NAME=given.example\n"
+                                 f"AGENTBOX_RUN_ID={run}\nAGENTBOX_CALLER_UID={uid}\n")
+        assert journal("MESSAGE=given away", f"_SYSTEMD_UNIT=agentbox-warden-{run}.service")
         assert "given.example" not in expect(agentbox("log", as_user=box.USER)).out
         expect(agentbox("log", run, as_user=box.USER), 125, err="knows no run")
     assert "given.example" in expect(agentbox("log", other)).out
