@@ -228,6 +228,38 @@ static void test_describe_others(void **state)
         }
 }
 
+/* Whatever becomes of the kernel's text: no more than it says, in words that can be shown. */
+static void test_mutated(void **state)
+{
+        static const char genuine[] = STAMP WHO "comm=612062012278 " I386;
+        static const char bytes[] = " =\":().\n\x1b\xff" "0aA9-x";
+        uint64_t dice = 1;
+        size_t taken = 0;
+
+        for (unsigned i = 0; i < 20000; i++) {
+                _cleanup_json_ json_t *run = verified("61234", BOOT), *j = NULL;
+                char text[sizeof(genuine)];
+                KernelDenial d;
+
+                memcpy(text, genuine, sizeof(genuine));
+                for (unsigned k = 0; k < 1 + i % 3; k++) {
+                        dice = dice * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+                        text[(dice >> 33) % (sizeof(genuine) - 1)] = bytes[(dice >> 20) % sizeof(bytes)];
+                }
+                if (!kernel_denial_parse_line(text, &d))
+                        continue;
+                taken++;
+                assert_true(memchr(d.comm, 0, sizeof(d.comm)) != NULL);
+                j = kernel_denial_record(&d, run);
+                assert_non_null(j);
+                assert_int_equal(kernel_denial_describe(j), 0);
+                for (const char *c = facts_string(j, "MESSAGE"); *c; c++)
+                        if ((unsigned char) *c < 32 || *c == 127)
+                                fail_msg("%s", facts_string(j, "MESSAGE"));
+        }
+        assert_true(taken > 1000);
+}
+
 static void test_timeline(void **state)
 {
         _cleanup_timeline_ Timeline t = {};
@@ -300,6 +332,7 @@ int main(void)
                 cmocka_unit_test(test_within),
                 cmocka_unit_test(test_describe),
                 cmocka_unit_test(test_describe_others),
+                cmocka_unit_test(test_mutated),
                 cmocka_unit_test(test_timeline),
                 cmocka_unit_test(test_why),
         };
