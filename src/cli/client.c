@@ -55,6 +55,8 @@ static const struct {
                         "not authorised: this needs an answer to polkit; join the group "
                         "agentbox, or call from a session with a polkit agent" },
         { SD_BUS_ERROR_NO_REPLY, "the broker did not answer; see 'journalctl -u agentboxd'" },
+        { "org.freedesktop.DBus.Error.TimedOut", "the broker was not started in time; see 'systemctl status agentboxd' and "
+                                                 "'journalctl -u agentboxd'" },
         { SD_BUS_ERROR_TIMEOUT, "the broker did not answer in time; see 'journalctl -u agentboxd'" },
         { SD_BUS_ERROR_DISCONNECTED, "the system bus closed the connection" },
         { SD_BUS_ERROR_UNKNOWN_METHOD, "the broker is of another version than this agentbox; restart it "

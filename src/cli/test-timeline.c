@@ -106,7 +106,7 @@ static void test_all_runs(void **state)
         take(&t, &out, "copy-refused", 2, "\"MESSAGE\":\"Run 4f7k2m9qxa: a socket\"");
         take(&t, &out, "copy-in", 2, "\"AGENTBOX_FILES\":\"1\",\"AGENTBOX_BYTES\":\"2048\"");
         take(&t, &out, "copy-out", 2, "\"MESSAGE\":\"Run 4f7k2m9qxa: copied\"");
-        take(&t, &out, "copy-refused", 2, "\"AGENTBOX_REASON\":\"a fifo\"");
+        take(&t, &out, "copy-refused", 2, "\"AGENTBOX_REASON\":\"a fifo\\nand a socket\"");
         take(&t, &out, "tripwire", 2,
                         "\"AGENTBOX_REASON\":\"decoy\",\"AGENTBOX_DECOY\":\"/home/agent/.env\",\"AGENTBOX_COMM\":\"c\\u001bt\","
                         "\"AGENTBOX_COUNT\":\"7\",\"AGENTBOX_ACTION\":\"kill\"");
@@ -122,7 +122,7 @@ static void test_all_runs(void **state)
                         "12:00:02  4f7k2m9qxa  copy-refused                a socket\n"
                         "12:00:02  4f7k2m9qxa  copy-in                     1 file, 2.0K\n"
                         "12:00:02  4f7k2m9qxa  copy-out                    copied\n"
-                        "12:00:02  4f7k2m9qxa  copy-refused                a fifo\n"
+                        "12:00:02  4f7k2m9qxa  copy-refused                a fifo; and a socket\n"
                         "12:00:02  4f7k2m9qxa  tripwire        c\\x1bt      /home/agent/.env              decoy opened ×7, killed\n"
                         "12:00:02  4f7k2m9qxa  tripwire                    a metadata service            tried\n"
                         "12:00:02  4f7k2m9qxa  run-ended                   signal 9 (SIGKILL)\n"

@@ -104,6 +104,7 @@ static void test_ends(void **state)
                 { RECORD("run-unverified", "\"AGENTBOX_BROKEN\":\"memory-limit: x\\nuid: y\""), "  memory-limit: x\n  uid: y\n" },
                 { RECORD("run-refused", "\"AGENTBOX_REASON\":\"no policy \\u001b[2J\""),
                                 "no policy \\x1b[2J" },
+                { RECORD("run-refused", "\"AGENTBOX_REASON\":\"a:1:1: x\\nb:2:1: y\""), "It was refused:\n  a:1:1: x\n  b:2:1: y\n" },
                 { RECORD("run-started", "\"MESSAGE\":\"x\""), "still runs" },
                 { RECORD("syscall-denied", "\"AGENTBOX_SYSCALL\":\"ptrace\",\"AGENTBOX_COUNT\":\"3\","
                                            "\"MESSAGE\":\"ptrace denied\"") "," RECORD("syscall-denied",

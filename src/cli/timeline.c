@@ -347,28 +347,33 @@ static char *policy_of(const json_t *record)
         return !shown || asprintf(&s, "policy %s", shown) < 0 ? NULL : s;
 }
 
+/* Lines, as one: "memory-limit: x; uid: y" */
+static char *joined(const char *text)
+{
+        _cleanup_buf_ Buf b = {};
+
+        for (const char *line = text; *line;) {
+                size_t n = strcspn(line, "\n");
+
+                buf_printf(&b, "%s%.*s", line == text ? "" : "; ", (int) n, line);
+                line += n + (line[n] == '\n');
+        }
+        return b.error < 0 ? NULL : clean((const char *) b.data);
+}
+
 static char *refusal_of(const json_t *record)
 {
         const char *reason = facts_string(record, "AGENTBOX_REASON");
 
-        return reason ? clean(reason) : message_of(record);
+        return reason ? joined(reason) : message_of(record);
 }
 
+/* Each promise that was not kept is a line of it. */
 static char *broken_of(const json_t *record)
 {
         const char *broken = facts_string(record, "AGENTBOX_BROKEN");
-        _cleanup_buf_ Buf b = {};
 
-        if (!broken)
-                return message_of(record);
-        /* Each promise that was not kept is a line of it. */
-        for (const char *line = broken; *line;) {
-                size_t n = strcspn(line, "\n");
-
-                buf_printf(&b, "%s%.*s", line == broken ? "" : "; ", (int) n, line);
-                line += n + (line[n] == '\n');
-        }
-        return b.error < 0 ? NULL : clean((const char *) b.data);
+        return broken ? joined(broken) : message_of(record);
 }
 
 static char *promises_of(const json_t *record)

@@ -73,7 +73,8 @@ static int check_broker(sd_bus *bus, json_t *lines)
 
         if (r < 0)
                 return doctor_add(lines, "host", "broker", r == -EACCES || r == -EPERM ? DOCTOR_WARNING : DOCTOR_FAILED,
-                                error_message(e, r), "run 'agentbox doctor' as root for the broker's checks");
+                                error_message(e, r),
+                                geteuid() == 0 ? "see 'systemctl status agentboxd'" : "run 'agentbox doctor' as root for the broker's checks");
         for (size_t i = 0; r >= 0 && i < json_array_size(list); i++) {
                 const json_t *line = json_array_get(list, i);
 
@@ -278,10 +279,29 @@ static int run_checks(json_t *lines)
         return r < 0 ? r : run_trials(bus, lines);
 }
 
+/* What belongs together, wherever in the course of it all it came up. */
+static json_t *by_part(const json_t *lines)
+{
+        static const char *const parts[] = { "host", "trial", "promise" };
+        json_t *sorted = json_array();
+
+        for (size_t p = 0; p < ELEMENTSOF(parts); p++)
+                for (size_t i = 0; i < json_array_size(lines); i++) {
+                        json_t *line = json_array_get(lines, i);
+
+                        if (streq(facts_string(line, "part") ?: "", parts[p]) && json_array_append(sorted, line) < 0) {
+                                json_decref(sorted);
+                                return NULL;
+                        }
+                }
+        return sorted;
+}
+
 static int print_lines(const json_t *lines)
 {
+        _cleanup_json_ json_t *sorted = by_part(lines);
         _cleanup_buf_ Buf text = {};
-        int r = doctor_print(lines, output_width(), &text);
+        int r = sorted ? doctor_print(sorted, output_width(), &text) : -ENOMEM;
 
         if (r >= 0)
                 fwrite(text.data, 1, text.size, stdout);

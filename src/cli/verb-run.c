@@ -56,8 +56,10 @@ static int run(int argc, char **argv, RunRequest *q, RunResult *result, int *ret
                 return r < 0 ? r : 2;
         if (q->result_file) {
                 r = result_file_check(q->result_file, reterr);
-                if (r < 0)
+                if (r < 0) {
+                        q->result_file = NULL; /* to be said once */
                         return r;
+                }
         }
         r = names_to_pass(q, &names, reterr);
         if (r < 0)

@@ -379,9 +379,15 @@ static bool explain_not_started(const Why *w, Buf *out)
                 say_lines(facts_string(w->unverified, "AGENTBOX_BROKEN") ?: facts_string(w->unverified, "MESSAGE") ?: "?", out);
                 buf_printf(out, "  See 'agentbox doctor', and the drop-ins of agentbox- units on this "
                                 "host.\n");
-        } else if (w->refused)
-                say(out, "It was refused: ",
-                                facts_string(w->refused, "AGENTBOX_REASON") ?: facts_string(w->refused, "MESSAGE") ?: "?", ".\n");
+        } else if (w->refused) {
+                const char *reason = facts_string(w->refused, "AGENTBOX_REASON") ?: message_without_run(w->refused) ?: "?";
+
+                if (strchr(reason, '\n')) { /* all that is wrong with a policy */
+                        buf_printf(out, "It was refused:\n");
+                        say_lines(reason, out);
+                } else
+                        say(out, "It was refused: ", reason, ".\n");
+        }
         return w->unverified || w->refused;
 }
 
