@@ -319,10 +319,10 @@ static void finish(Run *r)
         Manager *m = r->manager;
 
         r->deadline = sd_event_source_disable_unref(r->deadline);
-        if (!r->refused && !r->is_told) {
+        if (!r->refused && r->phase != RUN_ENDED) {
                 record_end(r);
+                r->phase = RUN_ENDED; /* for whoever asks from now on: nobody is told again */
                 run_tell_ended(r);
-                r->is_told = true;
         }
         if (awaits_record(r) && finish_later(r, audit_look_again(now_monotonic() - r->awaited_since)))
                 return;
@@ -335,7 +335,6 @@ static void finish(Run *r)
                 manager_drop(m, r);
                 return;
         }
-        r->phase = RUN_ENDED;
         run_mark(r, MARK_ENDED);
         if (m->debug)
                 run_log_marks(r);
@@ -429,6 +428,8 @@ void run_end(Run *r)
         bool copied, kept;
         int k;
 
+        if (r->phase == RUN_ENDED)
+                return;
         if (r->phase == RUN_LAUNCHED && !run_settle(r))
                 return;
         if (r->phase == RUN_STARTING) {

@@ -138,7 +138,7 @@ struct Run {
         char **verified, **broken;
 
         UnitStatus status;
-        bool was_up, unit_over, slice_stopping, slice_gone, end_is_on_record, is_told, awaits_record, directory_is_left;
+        bool was_up, unit_over, slice_stopping, slice_gone, end_is_on_record, awaits_record, directory_is_left;
         AuditEvent awaited; /* where awaits_record */
         uint64_t awaited_since; /* monotonic */
         int pidfd;
