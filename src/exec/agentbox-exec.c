@@ -4,7 +4,8 @@
  * agentbox-exec --scope
  *
  * The last trusted code before the workload, first process of a run's unit. With --scope it is a child of
- * agentbox, and waits until the broker has put it into its cgroup and says so.
+ * agentbox, and waits until the broker has put it into its cgroup and says so. Where it is the first process of a PID
+ * namespace, it stays as the init of that (exec-init.c), and all below is done by a child of it.
  *
  * uid            the run's own dynamic uid (--scope: the caller's), never changed here; no capability is
  * needed, and all that are found are dropped descriptors    0: the channel to the broker, a SOCK_SEQPACKET
@@ -101,6 +102,8 @@ static int stage_attest(Shim *s)
         r = reset_signals();
         if (r >= 0 && s->scope)
                 r = enter_scope(s);
+        else if (r >= 0 && getpid() == 1)
+                r = exec_init(s->channel);
         if (r < 0)
                 return r;
         r = exec_attest(s->workspace, s->abstract_name, &a);

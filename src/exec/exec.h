@@ -15,6 +15,10 @@ int exec_attest(const char *workspace, const char *abstract_name, Attest *ret);
 /* exec-probe.c: fills a->probes, a->keyring and a->keyring_error. No child of it is left when it returns. */
 int exec_probe(const char *workspace, const char *abstract_name, Attest *a);
 
+/* exec-init.c, for the first process of a PID namespace: returns in a child of it, which is to go on as the workload, and stays
+ * as the init of both. Fails with no child of it left. */
+int exec_init(int channel);
+
 /* exec-receive.c: one message. By write(2), for sendmsg() may be denied by the filter that is loaded by then. A broker
  * that is gone is -EPIPE where SIGPIPE is ignored, and else the end. */
 int exec_channel_send(int channel, const Buf *message);

@@ -115,12 +115,33 @@ static void load_lethal_filter(void)
         check(prctl(PR_SET_SECCOMP, 2, &p, 0, 0) >= 0, "filter");
 }
 
+/* As PID 1 does it: the process that made the namespace is not in it, and only tells how its init ended. */
+static void own_pids(void)
+{
+        pid_t pid;
+        int status;
+
+        check(unshare(CLONE_NEWPID) >= 0, "unshare");
+        pid = fork();
+        check(pid >= 0, "fork");
+        if (pid == 0)
+                return;
+        check(close_range(0, ~0u, 0) >= 0, "close_range");
+        while (waitpid(pid, &status, 0) < 0)
+                check(errno == EINTR, "waitpid");
+        if (WIFSIGNALED(status))
+                (void) kill(getpid(), WTERMSIG(status));
+        _exit(WEXITSTATUS(status));
+}
+
 static void become_unit(const Options *o)
 {
         sigset_t usr1;
         bool root = getuid() == 0;
 
         own_namespaces(o->privileged);
+        if (o->pids)
+                own_pids();
         loopback_up();
         if (o->root)
                 check(chroot(o->root) >= 0 && chdir("/") >= 0, "chroot");
@@ -358,9 +379,13 @@ void harness_finish(Shim *s, Outcome *ret)
                 ret->has_copied = true;
                 n = receive(s->channel, p, sizeof(p));
         }
-        if (n > 0) {
-                assert_int_equal(exec_failure_decode(p, (size_t) n, &ret->failure), 0);
+        if (n > 0 && exec_failure_decode(p, (size_t) n, &ret->failure) >= 0) {
                 ret->has_failure = true;
+                n = receive(s->channel, p, sizeof(p));
+        }
+        if (n > 0) {
+                assert_int_equal(exec_ended_decode(p, (size_t) n, &ret->ended), 0);
+                ret->has_ended = true;
                 n = receive(s->channel, p, sizeof(p));
         }
         assert_true(n == 0 || (n < 0 && errno == ECONNRESET));

@@ -20,6 +20,7 @@ typedef struct Options {
         bool lethal;     /* a filter kills whoever tries keyctl, mount, capset, setresuid or unshare */
         bool keep_bounding; /* leave the bounding set as it is */
         const char *root;   /* chroot */
+        bool pids;          /* in a PID namespace, whose init it is; what comes of that, waitpid() tells of */
         bool leak;          /* descriptor 40 stays open over the start of the shim */
         const char *abstract_name;
         char *const *env; /* of the shim */
@@ -34,9 +35,10 @@ typedef struct Shim {
 
 typedef struct Outcome {
         int status; /* of waitpid() */
-        bool has_failure, has_copied;
+        bool has_failure, has_copied, has_ended;
         ExecFailure failure;
         ExecCopied copied;
+        ExecEnded ended;
         char *out, *err;
         size_t n_out;
 } Outcome;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 
 #include "wire/codec.h"
 #include "wire/runspec.h"
@@ -261,6 +262,40 @@ int exec_copied_decode(const void *p, size_t n, ExecCopied *ret)
                 return -EBADMSG;
         *ret = c;
         return 0;
+}
+
+#define SIGNAL_MAX 64 /* of the kernel's */
+
+static bool ended_is_valid(uint32_t code, uint32_t status)
+{
+        if (code == CLD_EXITED)
+                return status <= 255;
+        return (code == CLD_KILLED || code == CLD_DUMPED) && status >= 1 && status <= SIGNAL_MAX;
+}
+
+int exec_ended_encode(const ExecEnded *e, Buf *out)
+{
+        if (!ended_is_valid((uint32_t) e->code, (uint32_t) e->status))
+                return -EINVAL;
+        buf_u32(out, EXEC_ENDED_MAGIC);
+        buf_u32(out, (uint32_t) e->code);
+        return buf_u32(out, (uint32_t) e->status);
+}
+
+int exec_ended_decode(const void *p, size_t n, ExecEnded *ret)
+{
+        Reader reader = { .data = p, .size = n };
+        uint32_t magic = read_u32(&reader), code = read_u32(&reader), status = read_u32(&reader);
+
+        if (read_end(&reader) < 0 || magic != EXEC_ENDED_MAGIC || !ended_is_valid(code, status))
+                return -EBADMSG;
+        *ret = (ExecEnded){ .code = (int) code, .status = (int) status };
+        return 0;
+}
+
+int exec_ended_exit_status(const ExecEnded *e)
+{
+        return e->code == CLD_EXITED ? e->status : 128 + e->status;
 }
 
 int exec_failure_exit_status(const ExecFailure *f)

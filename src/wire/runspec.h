@@ -133,4 +133,17 @@ typedef struct ExecCopied {
 } ExecCopied;
 int exec_copied_encode(const ExecCopied *c, Buf *out);
 int exec_copied_decode(const void *p, size_t n, ExecCopied *ret); /* -EBADMSG */
+
+/* Where the shim is the first process of a PID namespace (PrivatePIDs=), it stays, as that one's init, and a child of it
+ * becomes the workload. No init can die of a signal that comes from inside, as the workload may have: so how that ended, it
+ * says with this last message. Its own exit status is the nearest that there is. */
+#define EXEC_ENDED_MAGIC 0x31454241u /* "ABE1" */
+#define EXEC_ENDED_SIZE 12u
+typedef struct ExecEnded {
+        int code;   /* CLD_EXITED, CLD_KILLED, CLD_DUMPED */
+        int status; /* of exit(), or the signal */
+} ExecEnded;
+int exec_ended_encode(const ExecEnded *e, Buf *out); /* -EINVAL */
+int exec_ended_decode(const void *p, size_t n, ExecEnded *ret); /* -EBADMSG */
+int exec_ended_exit_status(const ExecEnded *e); /* as a shell has it: 128 and the signal */
 int exec_failure_exit_status(const ExecFailure *f);

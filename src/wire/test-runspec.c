@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -344,6 +345,58 @@ static void test_copied(void **state)
         buf_done(&b);
 }
 
+static int decode_ended(const void *p, size_t n)
+{
+        ExecEnded e;
+        int r = exec_ended_decode(p, n, &e);
+
+        if (r >= 0)
+                assert_in_range(exec_ended_exit_status(&e), 0, 255);
+        return r;
+}
+
+static void test_ended(void **state)
+{
+        static const struct {
+                ExecEnded e;
+                int exit_status; /* -1: is none */
+        } cases[] = {
+                { { CLD_EXITED, 0 }, 0 },
+                { { CLD_EXITED, 255 }, 255 },
+                { { CLD_KILLED, SIGKILL }, 137 },
+                { { CLD_DUMPED, SIGSEGV }, 139 },
+                { { CLD_KILLED, 64 }, 192 },
+                { { CLD_EXITED, 256 }, -1 },
+                { { CLD_EXITED, -1 }, -1 },
+                { { CLD_KILLED, 0 }, -1 },
+                { { CLD_KILLED, 65 }, -1 },
+                { { CLD_STOPPED, SIGSTOP }, -1 },
+                { { 0, 0 }, -1 },
+        };
+
+        for (size_t i = 0; i < ELEMENTSOF(cases); i++) {
+                ExecEnded out = { -7, -7 };
+                ExecFailure f;
+                Buf b = {};
+
+                if (cases[i].exit_status < 0) {
+                        assert_int_equal(exec_ended_encode(&cases[i].e, &b), -EINVAL);
+                        continue;
+                }
+                assert_int_equal(exec_ended_encode(&cases[i].e, &b), 0);
+                assert_int_equal(b.size, EXEC_ENDED_SIZE);
+                for (size_t n = 0; n < b.size; n++)
+                        assert_int_equal(exec_ended_decode(b.data, n, &out), -EBADMSG);
+                assert_int_equal(out.code, -7);
+                assert_int_equal(exec_ended_decode(b.data, b.size, &out), 0);
+                assert_memory_equal(&out, &cases[i].e, sizeof(out));
+                assert_int_equal(exec_ended_exit_status(&out), cases[i].exit_status);
+                assert_int_equal(exec_failure_decode(b.data, b.size, &f), -EBADMSG);
+                mutate(b.data, b.size, 5000, decode_ended);
+                buf_done(&b);
+        }
+}
+
 int main(void)
 {
         const struct CMUnitTest tests[] = {
@@ -357,6 +410,7 @@ int main(void)
                 cmocka_unit_test(test_failure),
                 cmocka_unit_test(test_failure_mutations),
                 cmocka_unit_test(test_copied),
+                cmocka_unit_test(test_ended),
         };
 
         return cmocka_run_group_tests_name("runspec", tests, NULL, NULL);
