@@ -97,6 +97,8 @@ const FilterNoOp filter_no_ops[] = {
          * well, but not where it is 1: so it stays what it is. */
         { "prlimit64", { INT(1, RLIMIT_CORE), ANY_WORD(2) }, .always = true },
         { "setrlimit", { INT(0, RLIMIT_CORE) }, .always = true },
+        /* Those of its init (exec-init.c), which has its uid: it keeps them. */
+        { "prlimit64", { INT(0, 1), ANY_WORD(2) }, .always = true },
 };
 const size_t filter_n_no_ops = ELEMENTSOF(filter_no_ops);
 

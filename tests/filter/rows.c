@@ -348,6 +348,9 @@ const FilterRow filter_rows[] = {
         NO_OP("prlimit64", 0, RLIMIT_CORE, 4096), NO_OP("prlimit64", 1, RLIMIT_CORE, UINT64_C(1) << 46, 4096),
         YES("prlimit64", 0, RLIMIT_CORE, 0, 4096), YES("prlimit64", 0, RLIMIT_NOFILE, 4096),
         NO_OP("setrlimit", RLIMIT_CORE, 4096),
+        /* So do those of the init. */
+        NO_OP("prlimit64", 1, RLIMIT_CPU, 4096), NO_OP("prlimit64", 1, RLIMIT_NOFILE, UINT64_C(1) << 46), YES("prlimit64", 1, RLIMIT_CPU, 0, 4096),
+        YES("prlimit64", 2, RLIMIT_CPU, 4096), YES("prlimit64", 0x10001, RLIMIT_CPU, 4096),
 
         /* Set-id bits and device nodes. */
         YES("chmod", 0, 0777), YES("fchmod", 0, 01755), YES("fchmodat", 0, 0, 0644),
@@ -413,7 +416,7 @@ unsigned filter_row_int_args(const char *call)
                 { "openat", 1 << 2 | 1 << 3 },
                 { "mmap", 1 << 3 },
                 { "shmget", 1 << 2 },
-                { "prlimit64", 1 << 1 },
+                { "prlimit64", 1 << 0 | 1 << 1 },
                 { "setrlimit", 1 << 0 },
                 { "mknod", 1 << 1 },
                 { "mknodat", 1 << 2 },
