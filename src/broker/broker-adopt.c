@@ -76,7 +76,9 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         r->uid = s->uid;
         r->gid = s->gid;
         r->peer.pid = (pid_t) s->main_pid;
+        r->init_pid = (pid_t) s->init_pid;
         r->pidfd = fd_store_take(&m->stored, FD_STORE_MAIN, id);
+        r->channel_fd = fd_store_take(&m->stored, FD_STORE_INIT, id);
         r->detached = s->detached;
         r->result.started = s->started;
         r->started_monotonic = s->started_monotonic;
@@ -122,7 +124,7 @@ static void write_refused(Manager *m, const char *id, const RunState *s)
 static bool has_main(const Run *r)
 {
         return r->scope ? run_cgroup_has(&r->manager->host, r->status.control_group, r->peer.pid)
-                        : r->status.main_pid == (uint32_t) r->peer.pid;
+                        : r->status.main_pid == (uint32_t) run_main_pid(r);
 }
 
 /* The unit still lives: from here on as if we had started it. */

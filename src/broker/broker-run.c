@@ -331,6 +331,8 @@ static int launch(Run *r, Error **reterr)
          * says.) */
         if (!r->scope)
                 (void) fd_store_put(FD_STORE_MAIN, r->id, &r->pidfd, 1);
+        if (r->init_pid > 0)
+                (void) fd_store_put(FD_STORE_INIT, r->id, &r->channel_fd, 1);
         k = run_write_state(r, STATE_RUNNING);
         if (k < 0)
                 return error_set(reterr, k, "cannot write the run's state: %s", strerror(-k));
@@ -412,6 +414,7 @@ static int verify(Run *r, int cgroup_fd)
                                         .sent = &r->props,
                                         .attest = &r->attest,
                                         .peer = r->peer,
+                                        .main_pid = (pid_t) r->status.main_pid,
                                         .control_group = r->status.control_group,
                                         .properties = r->properties,
                                         .run_slice_properties = r->slices[0],
@@ -488,7 +491,7 @@ void run_advance(Run *r)
 /* What only the start needed. The descriptors count: there may be hundreds of runs. */
 static void drop_start(Run *r)
 {
-        run_channel_close(r);
+        run_channel_leave(r);
         request_done(&r->request);
         r->deadline = sd_event_source_disable_unref(r->deadline);
         r->properties = sd_bus_message_unref(r->properties);

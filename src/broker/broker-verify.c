@@ -42,6 +42,11 @@ bool egress_is_private(const VerifyInput *in)
         return !in->context->scope && (egress == EGRESS_NONE || egress == EGRESS_FILTERED);
 }
 
+static bool has_own_pids(const VerifyInput *in)
+{
+        return was_sent(in, "PrivatePIDs");
+}
+
 static bool egress_is_shared(const VerifyInput *in)
 {
         return was_sent(in, "IPAddressDeny") && policy_u64(in->policy, NETWORK_EGRESS) != EGRESS_NONE;
@@ -132,6 +137,10 @@ const VerifyRow verify_rows[] = {
                         .advice = ADVICE_DROP_INS),
         ROW("descriptors", verify_descriptors, "no descriptor of the host is open in it", .scope = true),
         ROW("namespaces", verify_namespaces, "mounts, users, IPC objects and host name are its own",
+                        .advice = ADVICE_NAMESPACES),
+        ROW("processes", verify_processes,
+                        "its process ids are its own, and whom they are counted from is trusted and out of its reach",
+                        .applies = has_own_pids,
                         .advice = ADVICE_NAMESPACES),
         ROW("network", verify_network, "its network is its own and leads nowhere but to the warden",
                         .applies = egress_is_private,

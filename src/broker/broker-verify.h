@@ -73,6 +73,7 @@ typedef struct VerifyInput {
         const UnitProps *sent;      /* the properties of the StartTransientUnit call */
         const Attest *attest;       /* scope: as well, the shim attests there too */
         struct ucred peer;          /* of the attestation's sender, from the kernel (SCM_CREDENTIALS) */
+        pid_t main_pid;             /* PID 1's main process by now; where it makes a PID namespace, it names another at first */
         const char *control_group;  /* the unit's, as PID 1 says: "/agentbox.slice/..." */
         sd_bus_message *properties; /* reply to org.freedesktop.DBus.Properties.GetAll("") on the unit's
                                        object */

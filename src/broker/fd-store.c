@@ -15,6 +15,7 @@ static const struct {
         [FD_STORE_OUTPUT] = { "output-", "\nFDPOLL=0" },
         [FD_STORE_MAIN] = { "main-", "\nFDPOLL=0" },
         [FD_STORE_LISTENER] = { "listener-", "" },
+        [FD_STORE_INIT] = { "init-", "\nFDPOLL=0" },
         [FD_STORE_TRIPWIRES] = { "tripwires-", "\nFDPOLL=0" },
 };
 

@@ -11,6 +11,7 @@ typedef enum FdStoreKind {
         FD_STORE_OUTPUT, /* one: the channel to whoever keeps the output of a detached run */
         FD_STORE_MAIN,   /* one: its main process, which says how it ended when nobody else knows any more (exit-status.h) */
         FD_STORE_LISTENER, /* OnDenied=kill: the listener of its filter, so that who made the call it ends for does not go on (run-warden.h) */
+        FD_STORE_INIT, /* one: the channel to the init of its PID namespace, which says at last how its command ended */
         FD_STORE_TRIPWIRES, /* one, of all runs together: who opens their decoys (run-tripwire.h) */
         _FD_STORE_KIND_MAX,
 } FdStoreKind;

@@ -50,7 +50,7 @@ static int take_control(struct msghdr *m, struct ucred *ret_peer, int *ret_fd)
         return 0;
 }
 
-int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer, int *ret_fd)
+static int receive(int fd, int flags, Buf *ret, struct ucred *ret_peer, int *ret_fd)
 {
         union {
                 char space[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
@@ -67,7 +67,7 @@ int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer, int *ret_fd)
         if (!data)
                 return -ENOMEM;
         do
-                n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+                n = recvmsg(fd, &m, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
         while (n < 0 && errno == EINTR);
         if (n < 0 && (errno == EAGAIN || errno == ECONNRESET))
                 return 0;
@@ -84,6 +84,24 @@ int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer, int *ret_fd)
         return r < 0 ? -ENOMEM : 1;
 }
 
+int run_channel_receive(int fd, Buf *ret, struct ucred *ret_peer, int *ret_fd)
+{
+        return receive(fd, 0, ret, ret_peer, ret_fd);
+}
+
+/* It stays where it is, for another broker may come: PID 1 has the channel, too (fd-store.h). Nobody but the init is
+ * believed: the workload has no end of it. */
+bool run_channel_has_end(const Run *r, ExecEnded *ret)
+{
+        _cleanup_close_ int received = -1;
+        _cleanup_buf_ Buf message = {};
+        struct ucred peer;
+
+        return r->init_pid > 0 && r->channel_fd >= 0 &&
+               receive(r->channel_fd, MSG_PEEK, &message, &peer, &received) > 0 && received < 0 &&
+               peer.pid == r->init_pid && exec_ended_decode(message.data, message.size, ret) >= 0;
+}
+
 static int on_attestation(Run *r, const Buf *message)
 {
         ExecFailure f;
@@ -92,7 +110,9 @@ static int on_attestation(Run *r, const Buf *message)
         if (k >= 0) {
                 run_mark(r, MARK_ATTESTED);
                 r->has_attest = true;
-                k = run_watch_main(r);
+                k = run_find_init(r);
+                if (k >= 0)
+                        k = run_watch_main(r);
                 if (k < 0)
                         run_refuse(r, AGENTBOX_ERROR_START_FAILED, "cannot watch the run's process: %s",
                                         strerror(-k));
@@ -134,7 +154,8 @@ static int on_channel(sd_event_source *source, int fd, uint32_t revents, void *u
         _cleanup_buf_ Buf message = {};
         struct ucred peer;
         ExecFailure f;
-        int k = run_channel_receive(r->channel_fd, &message, &peer, &received);
+        ExecEnded ended;
+        int k = run_channel_has_end(r, &ended) ? 0 : run_channel_receive(r->channel_fd, &message, &peer, &received);
 
         if (k == 0) { /* PID 1 holds the other end open; whether the unit is over, it says itself */
                 (void) sd_event_source_set_enabled(source, SD_EVENT_OFF);
@@ -185,9 +206,10 @@ int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr)
 static int on_executed(sd_event_source *source, int fd, uint32_t revents, void *userdata)
 {
         Run *r = userdata;
+        ExecEnded ended;
         ExecFailure f;
 
-        for (;;) {
+        while (!run_channel_has_end(r, &ended)) {
                 _cleanup_close_ int received = -1;
                 _cleanup_buf_ Buf message = {};
                 struct ucred peer;
@@ -283,11 +305,21 @@ int run_channel_send_spec(Run *r, Error **reterr)
         return k < 0 ? error_set(reterr, k, "cannot tell the shim what to run: %s", strerror(-k)) : 0;
 }
 
-void run_channel_close(Run *r)
+void run_channel_leave(Run *r)
 {
         r->channel_source = sd_event_source_disable_unref(r->channel_source);
         r->executed_source = sd_event_source_disable_unref(r->executed_source);
-        closep(&r->channel_fd);
         closep(&r->executed_fd);
-        r->channel_fd = r->executed_fd = -1;
+        r->executed_fd = -1;
+        if (r->init_pid > 0)
+                return;
+        closep(&r->channel_fd);
+        r->channel_fd = -1;
+}
+
+void run_channel_close(Run *r)
+{
+        run_channel_leave(r);
+        closep(&r->channel_fd);
+        r->channel_fd = -1;
 }

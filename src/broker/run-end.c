@@ -149,11 +149,30 @@ bool run_claim(Run *r, Caller *c)
         return true;
 }
 
+/* Whether it is what PID 1 saw of the init that said so, if it saw anything: an init that was killed is the end of the run,
+ * whatever it may have said before. */
+static bool end_fits(const ExecEnded *e, const UnitStatus *s)
+{
+        return s->exec_main_code == 0 ||
+               (s->exec_main_code == CLD_EXITED && s->exec_main_status == exec_ended_exit_status(e));
+}
+
+void run_learn_end(Run *r)
+{
+        ExecEnded e;
+
+        if (!run_channel_has_end(r, &e) || !end_fits(&e, &r->status))
+                return;
+        r->status.exec_main_code = e.code;
+        r->status.exec_main_status = e.status;
+}
+
 /* PID 1 could not tell: nobody listened, and it has forgotten the unit. */
 static void learn_status(Run *r)
 {
         int code, status;
 
+        run_learn_end(r);
         if (r->status.exec_main_code != 0 || r->scope || r->pidfd < 0 || exit_status_of(r->pidfd, &code, &status) < 0)
                 return;
         r->status.exec_main_code = code;
@@ -202,7 +221,7 @@ static int fill_result(Run *r)
                 result->wall_usec = ended - r->started_monotonic;
         result->cpu_usec = final_figure(&r->usage, USAGE_CPU_USEC);
         result->memory_peak = final_figure(&r->usage, USAGE_MEMORY_PEAK);
-        result->tasks_peak = final_figure(&r->usage, USAGE_TASKS_PEAK);
+        result->tasks_peak = run_tasks(r, final_figure(&r->usage, USAGE_TASKS_PEAK));
         run_warden_count(r);
         result->tripwires = run_tripwires_total(r);
         return run_result_classify(&ending, result);
@@ -329,6 +348,8 @@ static void finish(Run *r)
         if (r->pidfd >= 0)
                 fd_store_drop(FD_STORE_MAIN, r->id);
         run_warden_let_go(r);
+        if (r->init_pid > 0)
+                fd_store_drop(FD_STORE_INIT, r->id);
         if (!remove_directory(r) && finish_later(r, FINISH_AGAIN_USEC))
                 return;
         if (r->refused) {

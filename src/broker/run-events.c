@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/pidfd.h>
 
+#include "base/io.h"
+#include "base/parse.h"
 #include "broker/run.h"
+#include "broker/verify.h"
 #include "wire/bus-iface.h"
+
+#define STATUS_MAX (64u * 1024)
 
 /* systemd's own exit statuses, for a start that failed before the shim ran: which of its stages it was. */
 static const struct {
@@ -64,13 +71,57 @@ static int on_main_exited(sd_event_source *source, int fd, uint32_t revents, voi
         return 0;
 }
 
+/* Whether PID 1 has just come to say so: at first, its main process is the one that makes the namespace. */
+static bool note_main(Run *r)
+{
+        bool was = r->init_is_main;
+
+        r->init_is_main = r->init_pid > 0 && r->status.main_pid == (uint32_t) r->init_pid;
+        return r->init_is_main && !was;
+}
+
+/* What the kernel says: who sent the report is a child of it, in a namespace where it is another number. Whether that is as it
+ * should be, the verification looks at (promise "processes"). */
+int run_find_init(Run *r)
+{
+        _cleanup_free_ char *status = NULL, *pids = NULL, *parent = NULL;
+        char path[64];
+        uint64_t pid;
+        int k;
+
+        if (!unit_props_find(&r->props, "PrivatePIDs"))
+                return 0;
+        snprintf(path, sizeof(path), "/proc/%i/status", (int) r->peer.pid);
+        k = read_file(path, STATUS_MAX, &status, NULL);
+        if (k >= 0)
+                k = proc_status_field(status, "NSpid", &pids);
+        if (k >= 0)
+                k = proc_status_field(status, "PPid", &parent);
+        if (k >= 0 && strchr(pids, '\t'))
+                k = parse_u64(parent, &pid);
+        else
+                return k;
+        if (k >= 0 && (pid <= 1 || pid > INT_MAX))
+                k = -EBADMSG;
+        if (k >= 0) {
+                r->init_pid = (pid_t) pid;
+                (void) note_main(r);
+        }
+        return k;
+}
+
+pid_t run_main_pid(const Run *r)
+{
+        return r->init_pid > 0 ? r->init_pid : r->peer.pid;
+}
+
 int run_watch_main(Run *r)
 {
         int k;
 
         if (r->pidfd < 0) /* else an earlier broker has opened it */
                 r->pidfd = r->request.scope_pidfd >= 0 ? TAKE_FD(r->request.scope_pidfd)
-                                                       : pidfd_open(r->peer.pid, 0);
+                                                       : pidfd_open(run_main_pid(r), 0);
         if (r->pidfd < 0)
                 return -errno;
         k = sd_event_add_io(r->manager->event, &r->pidfd_source, r->pidfd, EPOLLIN, on_main_exited, r);
@@ -124,7 +175,7 @@ bool run_has_properties(const Run *r)
         for (size_t i = 0; i < RUN_SLICES && run_shares_host_network(r); i++)
                 if (!r->slices[i])
                         return false;
-        return r->properties;
+        return r->properties && (r->init_pid == 0 || r->init_is_main);
 }
 
 static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *ret_error)
@@ -148,6 +199,7 @@ static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *ret_er
                                 "the properties of the run's unit cannot be read: %s", strerror(-k));
                 return 0;
         }
+        (void) note_main(r);
         run_mark(r, MARK_PROPERTIES);
         r->properties = sd_bus_message_ref(m);
         if (r->status.control_group && *r->status.control_group)
@@ -169,6 +221,7 @@ static void on_over(Run *r)
 {
         r->unit_over = true;
         run_mark(r, MARK_UNIT_OVER);
+        run_learn_end(r);
         /* PID 1 forgets the unit now; copying out may take long after that. */
         if (r->phase >= RUN_LAUNCHED && !r->refused)
                 (void) run_write_state(r, STATE_ENDING);
@@ -199,7 +252,10 @@ void run_on_status(Run *r)
                 if (k < 0)
                         run_refuse(r, AGENTBOX_ERROR_START_FAILED,
                                         "cannot ask PID 1 for the unit's properties: %s", strerror(-k));
+                return;
         }
+        if (r->phase == RUN_STARTING && note_main(r))
+                run_advance(r);
 }
 
 /* Its process is in the cgroup, where it may say what it sees. */

@@ -122,7 +122,7 @@ static int append_living(sd_bus_message *m, Run *r)
         if (k >= 0)
                 k = append_u64(m, "memory", r->usage.last[USAGE_MEMORY]);
         if (k >= 0)
-                k = append_u64(m, "tasks", r->usage.last[USAGE_TASKS]);
+                k = append_u64(m, "tasks", run_tasks(r, r->usage.last[USAGE_TASKS]));
         if (k >= 0)
                 k = append_u64(m, "cpu_usec", r->usage.last[USAGE_CPU_USEC]);
         return k < 0 ? k : append_egress(m, r);

@@ -209,6 +209,11 @@ const char *run_state_name(const Run *r)
         return r->phase == RUN_ENDED ? "ended" : r->phase >= RUN_RUNNING ? "running" : "starting";
 }
 
+uint64_t run_tasks(const Run *r, uint64_t counted)
+{
+        return r->init_pid > 0 && counted > 0 && counted != UINT64_MAX ? counted - 1 : counted;
+}
+
 bool run_is_visible(const Run *r, const Caller *c)
 {
         return authz_owns(c, r->caller.uid);
@@ -245,6 +250,7 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .caller_uid = r->caller.uid,
                                                           .uid = r->uid,
                                                           .main_pid = (uint32_t) r->peer.pid,
+                                                          .init_pid = (uint32_t) r->init_pid,
                                                           .detached = r->detached,
                                                           .scope = r->scope,
                                                           .filtered = r->warden != NULL,

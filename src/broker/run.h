@@ -132,6 +132,8 @@ struct Run {
         sd_event_source *claim; /* until when its client is awaited */
         Attest attest;
         struct ucred peer;
+        pid_t init_pid;    /* of the PID namespace of the command; 0: it has none of its own */
+        bool init_is_main; /* PID 1 has it as the unit's main process */
         bool has_attest, is_on_record, is_verified;
         uint64_t confirm_until; /* monotonic: when the journal has had its time */
         sd_bus_message *properties, *slices[RUN_SLICES];
@@ -170,6 +172,8 @@ int run_open_mounts(const Run *r);
 RunHome run_home(const Run *r);
 AuditSubject run_subject(const Run *r);
 int run_write_state(Run *r, StatePhase phase);
+/* Of so many tasks in its cgroup, those that are the command's: as Tasks= of its policy counts them, without its init. */
+uint64_t run_tasks(const Run *r, uint64_t counted);
 bool run_is_visible(const Run *r, const Caller *c);
 
 /* broker-run.c: its course. */
@@ -197,6 +201,10 @@ int run_channel_open(Run *r, int *ret_shim_fd, Error **reterr);
 int run_channel_send_spec(Run *r, Error **reterr);
 /* LAUNCHED, and the shim is known to be gone: takes what it left. */
 void run_channel_settle(Run *r);
+/* The workload runs: nobody is listened to any more, and what the init of its PID namespace says at the end waits. */
+void run_channel_leave(Run *r);
+/* That, once it is there, for as long as the channel is. */
+bool run_channel_has_end(const Run *r, ExecEnded *ret);
 void run_channel_close(Run *r);
 
 /* run-scope.c: steps that do nothing for a service where run_prepare() takes them, and else are for scopes.
@@ -219,6 +227,10 @@ int run_spec_encode(Run *r, Buf *out, Error **reterr);
 /* run-events.c: what PID 1 and the kernel tell of the run's unit. */
 extern const UnitEvents run_unit_events;
 void run_on_status(Run *r);
+/* The shim has reported: who is its parent. */
+int run_find_init(Run *r);
+/* What there is to PID 1 as the main process. */
+pid_t run_main_pid(const Run *r);
 int run_watch_main(Run *r);
 int run_request_properties(Run *r);
 /* Whether everything that PID 1 has to tell before the verification has been told. */
@@ -246,6 +258,8 @@ void run_await_record(Run *r, AuditEvent event);
 /* Of a run that ends, what is still there gets no time to go on. */
 void run_end_rest(Run *r);
 void run_on_slice_gone(Run *r);
+/* The unit is over: how its command ended, where PID 1 knows that only of the command's init. */
+void run_learn_end(Run *r);
 /* The unit is over: ends the run as soon as nothing of it is left. */
 void run_end(Run *r);
 

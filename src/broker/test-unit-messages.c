@@ -35,6 +35,7 @@ static const struct {
         { "MemoryPressureWatch", 254 },
         { "PIDFDs", 255 },
         { "BindLogSockets", 257 },
+        { "PrivatePIDs", 257 },
         { "ProtectControlGroupsEx", 257 },
 };
 

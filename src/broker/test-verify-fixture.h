@@ -80,8 +80,10 @@ typedef struct Break {
                 statement;           \
         }
 /* Each in the file of its name, test-verify-*.c. */
-extern const Break disk_breaks[], property_breaks[], scope_breaks[], view_breaks[], warden_breaks[];
-extern const size_t n_disk_breaks, n_property_breaks, n_scope_breaks, n_view_breaks, n_warden_breaks;
+extern const Break disk_breaks[], process_breaks[], property_breaks[], scope_breaks[], view_breaks[], warden_breaks[];
+extern const size_t n_disk_breaks, n_process_breaks, n_property_breaks, n_scope_breaks, n_view_breaks, n_warden_breaks;
+/* The same run, on cgroup2, under a systemd that gives it a cgroup and a PID namespace of its own. */
+void fixture_become_257(Fixture *f);
 void test_view(void **state);
 extern const char *const fixture_filtered[];
 extern const char *const disk_settings[], *const strict_disk_settings[];

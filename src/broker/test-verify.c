@@ -319,6 +319,7 @@ static const struct {
 } tables[] = {
         { breaks, &n_breaks },
         { disk_breaks, &n_disk_breaks },
+        { process_breaks, &n_process_breaks },
         { property_breaks, &n_property_breaks },
         { scope_breaks, &n_scope_breaks },
         { view_breaks, &n_view_breaks },
@@ -362,6 +363,19 @@ static void test_good(void **state)
                 check_good(all[i], false);
                 check_good(all[i], true);
         }
+}
+
+static void test_own_pids(void **state)
+{
+        _cleanup_strv_ char **verified = NULL, **wrong = NULL;
+        Fixture f;
+
+        fixture_init(&f, fixture_filtered, true);
+        fixture_become_257(&f);
+        if (fixture_verify(&f, &verified, &wrong) != 0)
+                fail_msg("%s", wrong ? wrong[0] : "error");
+        assert_true(strv_contains(verified, "processes"));
+        fixture_done(&f);
 }
 
 /* Where refused calls are put on record PID 1 has to let them through, and the shim tries them later. */
@@ -484,17 +498,6 @@ static void test_no_swap(void **state)
         fixture_done(&f);
 }
 
-/* The same run under a systemd that gives it a cgroup namespace of its own. */
-static void become_257(Fixture *f)
-{
-        unit_props_done(&f->sent);
-        unit_props_done(&f->answer);
-        f->context.systemd_version = f->host.systemd_version = 257;
-        assert_int_equal(unit_props_from_policy(f->policy, &f->context, &f->sent, NULL), 0);
-        fixture_copy_props(&f->sent, &f->answer);
-        fixture_replace(&f->attest.cgroup, "0::/\n");
-}
-
 static void test_cgroup_namespace(void **state)
 {
         static void (*const breaks_it[])(Fixture *f) = { cgroup_host_namespace, cgroup_other, cgroup_outside };
@@ -504,7 +507,7 @@ static void test_cgroup_namespace(void **state)
                 Fixture f;
 
                 fixture_init(&f, fixture_filtered, true);
-                become_257(&f);
+                fixture_become_257(&f);
                 if (i < ELEMENTSOF(breaks_it))
                         breaks_it[i](&f);
                 assert_int_equal(fixture_verify(&f, &verified, &wrong), i < ELEMENTSOF(breaks_it));
@@ -546,6 +549,7 @@ int main(void)
 {
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_good),
+                cmocka_unit_test(test_own_pids),
                 cmocka_unit_test(test_new_namespaces),
                 cmocka_unit_test(test_each_break),
                 cmocka_unit_test(test_each_row_can_fail),

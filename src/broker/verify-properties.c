@@ -247,6 +247,7 @@ static const struct {
         const char *name, *value;
 } exact[] = {
         { "PrivatePIDs", "no" },
+        { "PrivateBPF", "no" },
         { "Restart", "no" },
         { "ExitType", "main" },
         { "SendSIGKILL", "1" },

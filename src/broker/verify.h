@@ -96,6 +96,7 @@ int verify_syscall_record(const VerifyInput *in, Buf *why);
 
 /* verify-process.c: the same process, seen from outside */
 int verify_process(const VerifyInput *in, Buf *why);
+int verify_processes(const VerifyInput *in, Buf *why);
 /* A file below the process's directory in /proc, at most max bytes; ret_size may be NULL. */
 int verify_read_proc(const VerifyInput *in, const char *file, size_t max, char **ret, size_t *ret_size);
 

@@ -25,6 +25,8 @@
  * value. See the filter's prlimit64(). */
 #define LIMIT_NO_CORE UINT64_C(1)
 #define CAPABILITIES_NONE 0
+#define PRIVATE_PIDS_SINCE 257
+#define INIT_TASKS 1
 #define NAMESPACES_NONE 0
 /* Not keep-caps-locked: systemd 257 changes the uid with kept capabilities after these are set, and fails
  * (217/USER). */
@@ -66,6 +68,13 @@ static FilterSpec filter_spec(const Policy *p)
 static bool root_is_host(const Policy *p)
 {
         return streq(policy_string(p, FILES_ROOT), "host-usr");
+}
+
+/* A policy's tasks are those of the command: what watches over them comes on top. */
+static int fill_tasks(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
+{
+        q->u = policy_u64(p, LIMITS_TASKS) + (!c->scope && c->systemd_version >= PRIVATE_PIDS_SINCE ? INIT_TASKS : 0);
+        return 1;
 }
 
 static int fill_description(const Policy *p, const UnitContext *c, UnitProp *q, Error **reterr)
@@ -419,6 +428,30 @@ static int fill_mdwe(const Policy *p, const UnitContext *c, UnitProp *q, Error *
 #define PID_1_TIMER "PID 1's own timer"
 #define PID_1_RULE "PID 1's own rule"
 
+/* What else later versions offer to such a unit, and why it is not asked for:
+ *
+ *   253  OpenFile=                     nothing is handed in but the shim's channel; verified to be unset
+ *   254  MemoryKSM=                    off where it is not set; shared pages tell of others' memory
+ *   254  ImportCredential=, DelegateSubgroup=, RootEphemeral=
+ *                                      for what no run has: credentials by pattern, cgroups and images of its own; verified to be unset
+ *   255  MemoryPeak (to be read)       the slice's memory.peak counts the same, has it on every version, and is read to the end
+ *   255  SetLoginEnvironment=          the shim heeds no environment, and the command gets none of it
+ *   255  NFTSet=                       sets in tables that a host would have to make; the wall is BPF, attached to the cgroup
+ *   256  MemoryZSwapWriteback=         there is no swap to write back to
+ *   257  PrivateTmp=disconnected       what DynamicUser= comes to there, and covered by tmpfs of the policy's size on every version
+ *   257  PrivateUsers=identity, 258 full
+ *                                      wider: "yes" maps the run's uid and root alone
+ *   257  ExtraFileDescriptors=         as OpenFile=
+ *   258  ProtectHostname=private       would let the run set its name; the name that it has the broker sets on every version
+ *   258  DelegateNamespaces=           would make it the owner of its own; verified to be unset
+ *   258  PrivateBPF=, BPFDelegate*=    a run may not call bpf(); verified to be unset
+ *   258  StateDirectoryQuota= and the like
+ *                                      it has no such directory
+ *   258  ConcurrencyHardMax= of a slice
+ *                                      the broker refuses the run above its own limit with words, on every version
+ *
+ * MountImagePolicy= and its kin are for images: there are none. (A warden gets no PrivatePIDs=: its witness is told by the kernel
+ * who made a call, by the number that it has in the witness' own namespace.) */
 /* clang-format off */
 const UnitPropRow unit_prop_rows[] = {
         /* The unit. */
@@ -460,7 +493,7 @@ const UnitPropRow unit_prop_rows[] = {
         ROW("MemoryZSwapMax", U64, BOTH, "swap-limit", .since = 253, .u = 0, .text = "0"),
         /* Else 254 and later bind a writable file of the cgroup into the root. */
         ROW("MemoryPressureWatch", STRING, SERVICE, "mounts", .since = 254, .s = "no"),
-        ROW("TasksMax", U64, BOTH, "tasks-limit", FROM(LIMITS_TASKS, 1)),
+        ROW("TasksMax", U64, BOTH, "tasks-limit", .keys = K(LIMITS_TASKS), .fill = fill_tasks),
         ROW("IOWeight", U64, BOTH, "io-weight", FROM(LIMITS_IO_WEIGHT, 1)),
         ROW("DevicePolicy", STRING, BOTH, "device-filter", .fill = fill_device_policy),
         ROW("DeviceAllow", PAIRS, SCOPE, "device-filter", .fill = fill_devices),
@@ -509,6 +542,8 @@ const UnitPropRow unit_prop_rows[] = {
             .fill = fill_cgroup_namespace),
         SANDBOX("PrivateDevices", "devices"),
         SANDBOX("PrivateIPC", "namespaces"),
+        /* The shim stays in it as its init (exec/exec-init.c). */
+        ROW("PrivatePIDs", STRING, SERVICE, "processes", .since = PRIVATE_PIDS_SINCE, .s = "yes"),
         ROW("BindLogSockets", BOOL, SERVICE, "host-services", .since = 257, .u = false),
 
         /* The network. */

@@ -362,6 +362,16 @@ def systemd_version():
     return int(sh(["systemctl", "--version"]).split()[1])
 
 
+def outside_pid(run_id, inside):
+    """The host's number of the process that counts as this one inside; the same before systemd 257."""
+    for p in pathlib.Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            pids = next(l for l in (p / "status").read_text().splitlines() if l.startswith("NSpid:")).split()
+            if pids[-1] == str(inside) and f"agentbox-{run_id}." in (p / "cgroup").read_text():
+                return int(pids[1])
+    return None
+
+
 def landlock_version():
     """0 where the kernel has none."""
     create_ruleset, version = 444, 1

@@ -8,7 +8,8 @@ import subprocess
 import time
 
 import box
-from box import agentbox, events, expect, journal, newest_run, policy, records, run, run_python, sh, start, wait_for, within
+from box import (agentbox, events, expect, journal, newest_run, outside_pid, policy, records, run, run_python, sh, start, wait_for,
+                 within)
 
 HEAD = r"""
 import ctypes, os, sys, threading
@@ -103,16 +104,19 @@ def test_each_attempt_is_refused_and_on_record_once():
 
 def test_who_it_was():
     """The process, not the thread; and its name as it is, whatever is in it."""
-    done = expect(python(r"""
+    client = start("/usr/bin/python3", "-u", "-c", HEAD + r"""
 libc.prctl(15, b"a\nAGENTBOX_X=", 0, 0, 0)
 t = threading.Thread(target=lambda: print(call(%i, 16, 1)))
 t.start(); t.join()
 print(os.getpid())
-""" % ATTEMPTS[9][1][MACHINE]))
-    error, pid = done.out.split()
-    found = denied(done.run)
-    assert error == "1" and len(found) == 1 and found[0]["AGENTBOX_PID"] == pid, (done, found)
+threading.Event().wait()
+""" % ATTEMPTS[9][1][MACHINE])
+    error, inside = client.stdout.readline().strip(), int(client.stdout.readline())
+    found_run = newest_run()["run"]
+    found = wait_for("its record", lambda: denied(found_run))
+    assert error == b"1" and len(found) == 1 and int(found[0]["AGENTBOX_PID"]) == outside_pid(found_run, inside), (inside, found)
     assert "AGENTBOX_X" not in found[0], found
+    client.kill()
 
 
 @within(240)

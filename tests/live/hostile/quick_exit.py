@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """Outliving its run: daemons, sessions of their own, children of children, and an end at the moment of a start.
 
-Walls: the unit's cgroup (KillMode=control-group); TasksMax=; the suite looks for survivors
+Walls: the unit's cgroup (KillMode=control-group); from systemd 257 on its PID namespace, which ends with its init; TasksMax=; the suite looks for survivors
 """
 import os
 import signal
