@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/io.h"
 #include "base/macro.h"
 #include "warden/warden-address.h"
 #include "warden/warden-events.h"
@@ -604,6 +606,43 @@ static void test_outbox(void **state)
         outbox_close(&o);
 }
 
+#ifndef __SANITIZE_ADDRESS__ /* which keeps what was freed */
+static size_t resident(void)
+{
+        _cleanup_free_ char *text = NULL;
+        unsigned long size, pages;
+
+        assert_int_equal(read_file("/proc/self/statm", 4096, &text, NULL), 0);
+        assert_int_equal(sscanf(text, "%lu %lu", &size, &pages), 2);
+        return pages * (size_t) sysconf(_SC_PAGESIZE);
+}
+
+/* After a burst the memory is the kernel's again, though something that was allocated meanwhile is still there. */
+static void test_outbox_gives_back(void **state)
+{
+        static uint8_t record[700];
+        size_t before, during;
+        void *kept[100];
+        Outbox o;
+
+        assert_int_equal(outbox_open(&o, 8 << 20, 16384), 0);
+        (void) malloc_trim(0);
+        before = resident();
+        for (size_t i = 0; i < ELEMENTSOF(kept); i++) {
+                for (size_t k = 0; k < 100; k++)
+                        assert_int_equal(outbox_add(&o, record, sizeof(record)), 0);
+                kept[i] = malloc(100);
+        }
+        during = resident();
+        assert_in_range(during, before + (6 << 20), SIZE_MAX);
+        outbox_forget(&o, o.sent);
+        assert_in_range(resident(), 0, before + (2 << 20));
+        for (size_t i = 0; i < ELEMENTSOF(kept); i++)
+                free(kept[i]);
+        outbox_close(&o);
+}
+#endif
+
 static void prove(Book *b, uint64_t arrived, uint64_t missing_to, uint64_t looked_at)
 {
         b->tally.egress_proof = (JournalProof){ .arrived = arrived, .missing_to = missing_to, .looked_at = looked_at };
@@ -783,6 +822,9 @@ int main(void)
                 cmocka_unit_test(test_records_merged),
                 cmocka_unit_test(test_records_blocked),
                 cmocka_unit_test(test_outbox),
+#ifndef __SANITIZE_ADDRESS__
+                cmocka_unit_test(test_outbox_gives_back),
+#endif
                 cmocka_unit_test(test_records_arrive),
                 cmocka_unit_test(test_records_dropped),
                 cmocka_unit_test(test_records_dropped_in_between),

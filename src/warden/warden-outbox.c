@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,6 +51,7 @@ int outbox_add(Outbox *o, const void *p, size_t n)
         memcpy(copy, p, n);
         *slot(o, ++o->sent) = (OutboxSlot){ .record = copy, .n = n };
         o->n_held += n;
+        o->most = MAX2(o->most, o->n_held);
         return 0;
 }
 
@@ -58,10 +60,22 @@ void outbox_take_back(Outbox *o)
         drop(o, o->sent--);
 }
 
+/* What a burst took goes back to the kernel when it has arrived: what else was allocated meanwhile stands between. */
+#define MUCH ((size_t) 256 << 10)
+
+static void give_back(Outbox *o)
+{
+        if (o->n_held > 0 || o->most < MUCH)
+                return;
+        (void) malloc_trim(0);
+        o->most = 0;
+}
+
 void outbox_forget(Outbox *o, uint64_t arrived)
 {
         while (arrived <= o->sent && o->arrived < arrived)
                 drop(o, ++o->arrived);
+        give_back(o);
 }
 
 const void *outbox_get(const Outbox *o, uint64_t number, size_t *ret_n)

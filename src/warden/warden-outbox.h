@@ -16,6 +16,7 @@ typedef struct OutboxSlot {
 typedef struct Outbox {
         OutboxSlot *slots; /* of a record: its number modulo how many there are */
         size_t n_slots, n_held, n_bytes; /* n_held: bytes of all, at most n_bytes */
+        size_t most;                     /* held at a time, since memory was given back */
         uint64_t sent, arrived;          /* held are those behind arrived, up to sent */
 } Outbox;
 
