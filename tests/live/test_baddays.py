@@ -129,9 +129,9 @@ def test_bus_reloads_during_a_run():
 def test_bus_restarts_during_a_run():
     """Everybody's connection is gone: clients come back to the new bus and to the broker on it, which waits for them; whose client does not
     is ended. Each end is on record once."""
-    client = start("/bin/sh", "-c", "echo ready; sleep 6; echo here; exit 8", options=["--timeout", "60s"])
+    client = start("/bin/sh", "-c", f"echo ready; sleep {6 * box.SLOWNESS}; echo here; exit 8", options=["--timeout", "200s"])
     assert client.stdout.readline() == b"ready\n"
-    detached = expect(agentbox("run", "--detach", "--timeout", "60s", "--", "/bin/sleep", "8")).out.strip().split()[-1]
+    detached = expect(agentbox("run", "--detach", "--timeout", "200s", "--", "/bin/sleep", str(8 * box.SLOWNESS))).out.strip().split()[-1]
     found = next(r["run"] for r in box.runs() if r["run"] not in detached)
     abandoned = start("/bin/sh", "-c", "echo ready; sleep 600", options=["--timeout", "700s"])
     assert abandoned.stdout.readline() == b"ready\n"
