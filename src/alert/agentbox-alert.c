@@ -40,17 +40,17 @@ static int begin_now(int state_fd, AlertLane lane)
         return alert_position_write(state_fd, alert_lane_names[lane], &p);
 }
 
-static _noreturn_ void be_lane(AlertLane lane, int state_fd, char *const command[], pid_t parent)
+static _noreturn_ void be_lane(AlertLane lane, const char *state, int state_fd, char *const command[], pid_t parent)
 {
         _cleanup_error_ Error *e = NULL;
-        int r = prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ? -ESRCH : alert_lane_run(lane, state_fd, command, &e);
+        int r = prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent ? -ESRCH : alert_lane_run(lane, state, state_fd, command, &e);
 
         fprintf(stderr, "agentbox-alert: %s\n", error_message(e, r));
         _exit(EXIT_FAILURE);
 }
 
 /* Until one of them ends, which none does by itself. */
-static void run_lanes(int state_fd, char *const command[])
+static void run_lanes(const char *state, int state_fd, char *const command[])
 {
         const pid_t self = getpid();
         pid_t pids[_ALERT_LANE_MAX];
@@ -61,7 +61,7 @@ static void run_lanes(int state_fd, char *const command[])
                 if (pids[n] < 0)
                         break;
                 if (pids[n] == 0)
-                        be_lane((AlertLane) n, state_fd, command, self);
+                        be_lane((AlertLane) n, state, state_fd, command, self);
         }
         if (n == _ALERT_LANE_MAX) {
                 (void) sd_notify(false, "READY=1");
@@ -90,6 +90,6 @@ int main(int argc, char *argv[])
         if (r < 0)
                 fprintf(stderr, "agentbox-alert: %s: %s\n", state, strerror(-r));
         else
-                run_lanes(state_fd, argv + 1);
+                run_lanes(state, state_fd, argv + 1);
         return EXIT_FAILURE;
 }

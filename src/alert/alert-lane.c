@@ -175,7 +175,7 @@ static int go_on(Lane *l)
         return MIN2(r, 0);
 }
 
-int alert_lane_run(AlertLane lane, int state_fd, char *const command[], Error **reterr)
+int alert_lane_run(AlertLane lane, const char *state, int state_fd, char *const command[], Error **reterr)
 {
         _cleanup_free_ Lane *l = calloc(1, sizeof(*l));
         int r;
@@ -185,8 +185,8 @@ int alert_lane_run(AlertLane lane, int state_fd, char *const command[], Error **
         *l = (Lane){ .lane = lane, .state_fd = state_fd, .command = command };
         r = alert_position_read(state_fd, alert_lane_names[lane], &l->position);
         if (r < 0)
-                return error_set(reterr, r, "%s, which says how far it has come, cannot be read (%s); remove it to begin with what comes now",
-                                alert_lane_names[lane], strerror(-r));
+                return error_set(reterr, r, "%s/%s, which says how far it has come, cannot be read (%s); remove it to begin with what comes now",
+                                state, alert_lane_names[lane], strerror(-r));
         r = journal_open_matches(lane_matches[lane], &l->journal, reterr);
         if (r < 0)
                 return r;

@@ -8,4 +8,4 @@
 extern const char *const alert_lane_names[_ALERT_LANE_MAX];
 
 /* Hands over what there is, and what comes, for ever. Returns where that cannot go on; a command that fails is no reason. */
-int alert_lane_run(AlertLane lane, int state_fd, char *const command[], Error **reterr);
+int alert_lane_run(AlertLane lane, const char *state, int state_fd, char *const command[], Error **reterr);

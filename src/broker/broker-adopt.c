@@ -75,7 +75,7 @@ static Run *run_from_state(Manager *m, const char *id, RunState *s)
         r->verified = TAKE_PTR(s->verified);
         r->uid = s->uid;
         r->gid = s->gid;
-        r->peer.pid = (pid_t) s->main_pid;
+        r->peer.pid = (pid_t) s->command_pid;
         r->init_pid = (pid_t) s->init_pid;
         r->pidfd = fd_store_take(&m->stored, FD_STORE_MAIN, id);
         r->channel_fd = fd_store_take(&m->stored, FD_STORE_INIT, id);

@@ -115,7 +115,7 @@ static int append_living(sd_bus_message *m, Run *r)
         if (k < 0 || r->phase < RUN_RUNNING)
                 return k;
         run_usage_sample(&r->usage);
-        k = sd_bus_message_append(m, "{sv}{sv}", "uid", "u", (uint32_t) r->uid, "main_pid", "u",
+        k = sd_bus_message_append(m, "{sv}{sv}", "uid", "u", (uint32_t) r->uid, "command_pid", "u",
                         (uint32_t) r->peer.pid);
         if (k >= 0)
                 k = append_u64(m, "started", r->result.started);

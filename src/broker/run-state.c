@@ -29,7 +29,7 @@ static const size_t state_strings[] = {
         offsetof(RunState, unit_result),
 };
 static const size_t state_u32[] = { offsetof(RunState, caller_uid), offsetof(RunState, uid),
-        offsetof(RunState, gid), offsetof(RunState, main_pid), offsetof(RunState, init_pid), offsetof(RunState, exec_main_code),
+        offsetof(RunState, gid), offsetof(RunState, command_pid), offsetof(RunState, init_pid), offsetof(RunState, exec_main_code),
         offsetof(RunState, exec_main_status), offsetof(RunState, kill_reason) };
 static const size_t state_u64[] = {
         offsetof(RunState, started),

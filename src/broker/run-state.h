@@ -21,7 +21,7 @@ typedef struct RunState {
         StatePhase phase;
         char *id, *name, *policy, *digest, *command, *client, *bus, *invocation_id,
                         *control_group; /* never NULL; "": none */
-        uint32_t caller_uid, uid, gid, main_pid;
+        uint32_t caller_uid, uid, gid, command_pid;
         uint32_t init_pid; /* of the main process' PID namespace; 0: it has none of its own */
         bool detached, scope, filtered; /* filtered: it has a warden */
         /* Of its end, as far as it is known: what PID 1 forgets when it was told. */

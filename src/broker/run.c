@@ -249,7 +249,7 @@ int run_write_state(Run *r, StatePhase phase)
                                                           .control_group = r->status.control_group,
                                                           .caller_uid = r->caller.uid,
                                                           .uid = r->uid,
-                                                          .main_pid = (uint32_t) r->peer.pid,
+                                                          .command_pid = (uint32_t) r->peer.pid,
                                                           .init_pid = (uint32_t) r->init_pid,
                                                           .detached = r->detached,
                                                           .scope = r->scope,

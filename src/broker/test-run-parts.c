@@ -338,7 +338,7 @@ static void state_fill(RunState *s)
                 .caller_uid = 1000,
                 .uid = 64000,
                 .gid = 64001,
-                .main_pid = 77,
+                .command_pid = 77,
                 .copy_bytes = 9,
                 .copy_files = 10,
                 .on_tripwire = 2,
@@ -383,7 +383,7 @@ static void test_state(void **state)
         assert_string_equal(b.command, "sh \\x1b");
         assert_string_equal(b.client, ":1.5");
         assert_string_equal(b.bus, "0123456789abcdef0123456789abcdef");
-        assert_true(b.caller_uid == 1000 && b.uid == 64000 && b.main_pid == 77 && b.detached && b.scope);
+        assert_true(b.caller_uid == 1000 && b.uid == 64000 && b.command_pid == 77 && b.detached && b.scope);
         assert_true(b.started == 5 && b.started_monotonic == 6 && b.memory_max == UINT64_MAX && b.runtime_usec == 7 &&
                         b.output_max == 8);
         assert_int_equal(strv_length(b.verified), 2);

@@ -309,7 +309,7 @@ json_t *facts_complete(const json_t *facts)
                 "command",
                 "started",
                 "uid",
-                "main_pid",
+                "command_pid",
                 "memory",
                 "tasks",
                 "cpu_usec",

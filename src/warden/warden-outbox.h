@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* PURE. Records that were sent and are not known to be in the journal, by their numbers (AGENTBOX_SEQUENCE), which begin with 1:
+/* Records that were sent and are not known to be in the journal, by their numbers (AGENTBOX_SEQUENCE), which begin with 1:
  * journald says nothing of what it drops, and what it has dropped is sent again. */
 
 typedef struct OutboxSlot {

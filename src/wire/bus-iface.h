@@ -34,8 +34,8 @@
 /* ListRuns() → for each visible run its facts; GetRun(run id or unique name) → facts. Keys: see ResultKey in
  * wire/record.h plus "run" s, "name" s, "policy" s, "policy_digest" s, "unit" s, "invocation_id" s, "state"
  * s (starting|running|frozen|ended), "caller_uid" u, "command" s (as far as Arguments= lets it be recorded),
- * "started" t (µs since the epoch), "uid" u, "main_pid" u, "memory" t, "tasks" t, "cpu_usec" t, "verified"
- * as, "detached" b. */
+ * "started" t (µs since the epoch), "uid" u, "command_pid" u (the command's number on the host, which from systemd 257 on is not the
+ * unit's MainPID: that is its init), "memory" t, "tasks" t, "cpu_usec" t, "verified" as, "detached" b. */
 #define AGENTBOX_LIST_RESULT "aa{sv}"
 #define AGENTBOX_FACTS "a{sv}"
 /* ListPolicies() → names of the installed policies. */

@@ -595,13 +595,13 @@ def test_limits_survive_a_reload():
     assert client.stdout.readline() == b"ready\n"
     facts = newest_run()
     unit, started = unit_of(facts["run"]), time.monotonic()
-    shown, place = sh(["systemctl", "show", "-p", kept, unit]), cgroup_of(facts["main_pid"])
+    shown, place = sh(["systemctl", "show", "-p", kept, unit]), cgroup_of(facts["command_pid"])
     assert "LoadState=loaded" in shown and "MemoryMax=268435456" in shown, shown
     assert any(unit in path for path in place.values()) and len(place) > 4, place
     for verb in ("daemon-reload", "daemon-reload", "daemon-reexec"):
         sh(["systemctl", verb], check=False)
         assert sh(["systemctl", "show", "-p", kept, unit]) == shown, verb
-        assert cgroup_of(facts["main_pid"]) == place, verb
+        assert cgroup_of(facts["command_pid"]) == place, verb
     _, err = client.communicate(timeout=60 * box.SLOWNESS)
     assert client.returncode == 124 and f"time limit {limit}s".encode() in err, (client.returncode, err)
     assert time.monotonic() - started < limit + 4 * box.SLOWNESS

@@ -135,7 +135,7 @@ def test_what_was_dropped_for_a_moment_is_seen_by_its_number():
 
 @within(120)
 def test_end_in_the_moment_when_records_are_dropped():
-    """A run that ends waits for what it has told of; what is lost for good is said at the end, with its number."""
+    """A run that ends waits for what it has told of, as the journal comes back meanwhile."""
     at_end(sh, "systemctl restart systemd-journald.service")
     at_end(os.unlink, CONF)
     c = Connects()

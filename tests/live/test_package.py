@@ -14,7 +14,7 @@ from box import (USER, agentbox, at_end, broker_pid, events, expect, newest_run,
 
 # What changes on a host by itself, or is dpkg's and the journal's own.
 CHANGES = re.compile(r"/(proc|sys|dev|tmp|lab|run/(?!agentbox|systemd/(system|transient))|var/(log|tmp|cache|lib/(dpkg|apt|systemd/"
-                     r"(catalog|linger|timers|rfkill|random-seed|coredump)|polkit-1|private))|etc/(group|gshadow|passwd|shadow|sub[ug]id)"
+                     r"(catalog|linger|timers|rfkill|random-seed|coredump)|polkit-1|private$))|etc/(group|gshadow|passwd|shadow|sub[ug]id)"
                      r"|root/\.|home/)")
 
 
@@ -167,7 +167,11 @@ def test_purge_leaves_nothing():
     pathlib.Path("/etc/agentbox/policy.d/live-own.policy").write_text("[Policy]\nExtends=default\n", encoding="utf-8")
     expect(run("/bin/true", policy="live-own"))
     expect(agentbox("wait", expect(agentbox("run", "--detach", "--", "echo", "printed")).out.strip()))
-    sh("systemctl enable agentboxd.service")
+    alert = pathlib.Path("/etc/agentbox/alert")
+    alert.write_text("#!/bin/sh\n", encoding="utf-8")
+    alert.chmod(0o755)
+    sh("systemctl enable agentboxd.service && systemctl enable --now agentbox-alert.service")
+    assert os.path.isdir("/var/lib/private/agentbox-alert")
 
     dpkg("--purge", "agentbox")
     left = host_files() - before

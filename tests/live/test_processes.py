@@ -64,7 +64,7 @@ def test_it_sees_nobody_but_itself():
 def test_its_init_from_outside():
     client, found = ready("echo ready; sleep 60")
     init, shown = main_pid(found), json.loads(expect(agentbox("show", found, "--json")).out)
-    workload = shown["main_pid"]
+    workload = shown["command_pid"]
     assert fields(init)["NSpid"].split() == [str(init), "1"] and fields(init)["Name"] == "agentbox-init", fields(init)
     assert fields(workload)["PPid"] == str(init) and fields(workload)["Name"] == "sh", fields(workload)
     assert os.readlink(f"/proc/{init}/ns/pid") != os.readlink("/proc/1/ns/pid")
@@ -189,7 +189,7 @@ def test_a_later_broker_learns_how_it_ended():
     for script, reason, number in (("kill -TERM $$", "signal", 15), ("exit 143", "exited", None)):
         expect(agentbox("run", "--detach", "--name", "later", "--", "/bin/sh", "-c", f"while ! test -e go; do sleep 0.1; done; {script}"))
         found = next(r for r in runs() if r["name"] == "later")["run"]
-        workload = json.loads(expect(agentbox("show", found, "--json")).out)["main_pid"]
+        workload = json.loads(expect(agentbox("show", found, "--json")).out)["command_pid"]
         broker = broker_pid()
         # It hears nothing more, and PID 1 forgets the unit.
         os.kill(broker, signal.SIGSTOP)
