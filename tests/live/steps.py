@@ -6,19 +6,20 @@ traced shim or warden would not be verified), and children that a program forks 
 
     with Steps() as steps:
         steps.arm("agentboxd", 17)      the 17th from now on is the last one; 0: none, they are counted only
-        steps.count(), steps.killed()   how many there were; the pid that was ended, or 0
+        steps.count(), steps.killed()   how many there were; not 0 where one was the last
 """
 import ctypes
 import os
 import platform
 import struct
 
-from box import Skip
+from box import Skip, cgroup_v2
 
 SYS_BPF = 321
 MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, PROG_LOAD, RAW_TRACEPOINT_OPEN = 0, 1, 2, 5, 17
 MAP_TYPE_ARRAY, PROG_TYPE_RAW_TRACEPOINT = 2, 17
-HELPERS = {"map_lookup_elem": 1, "get_current_comm": 16, "send_signal": 109, "probe_read_kernel": 113, "get_ns_current_pid_tgid": 120}
+HELPERS = {"map_lookup_elem": 1, "get_current_comm": 16, "send_signal": 109, "probe_read_kernel": 113, "get_current_pid_tgid": 14,
+           "get_current_ancestor_cgroup_id": 123}
 COMM_SIZE, N_CALLS = 16, 512
 COUNT, STOP_AT, KILLED, COMM, KINDS = 0, 8, 16, 24, 40  # where what stands in the one value of the map
 VALUE_SIZE = KINDS + N_CALLS
@@ -90,10 +91,18 @@ class Program:
         return bytes(code)
 
 
-EQUAL, NOT_EQUAL, ABOVE, DIFFERS = 0x15, 0x55, 0x25, 0x5d  # jumps: the first three with a value, the last with a register
+EQUAL, NOT_EQUAL, ABOVE, DIFFERS, SAME, ALWAYS_JUMP = 0x15, 0x55, 0x25, 0x5d, 0x1d, 0x05  # the first three with a value, two with a register
+LEVELS = 8  # of cgroups above this machine's own, at most
 
 
-def program(map_fd, namespace):
+def beneath(group):
+    """Goes on where the process is in this cgroup or beneath it: whatever namespaces it has, it is of this machine and not of another lab."""
+    steps = [put(1, level) + call("get_current_ancestor_cgroup_id") for level in range(LEVELS)]
+    rest = [sum(len(s) // 8 + 1 for s in steps[i + 1:]) for i in range(LEVELS)]  # instructions behind the jump of each
+    return constant(7, group) + b"".join(s + instruction(SAME, 0, 7, n + 1) for s, n in zip(steps, rest))
+
+
+def program(map_fd, group):
     p = Program()
     p += move(6, 1)
     p += load(7, 6, 8)                          # the system call's number
@@ -107,8 +116,8 @@ def program(map_fd, namespace):
     for i in (0, 8):
         p += load(1, 10, -24 + i) + load(2, 8, COMM + i)
         p.end_if(DIFFERS, 1, 2)
-    p += constant(1, namespace.st_dev) + constant(2, namespace.st_ino) + move(3, 10) + add(3, -32) + put(4, 8) + call("get_ns_current_pid_tgid")
-    p.end_if(NOT_EQUAL, 0)
+    p += beneath(group)
+    p.end_if(ALWAYS_JUMP, 0)
     flags = instruction(0x7a, 10, 0, -40, 0) + move(1, 10) + add(1, -40) + put(2, 8) + load(3, 6, 0) + add(3, THIRD_ARGUMENT) + \
         call("probe_read_kernel") + load(1, 10, -40) + instruction(0x57, 1, value=O_CREAT)
     p += instruction(NOT_EQUAL, 9, 0, len(flags) // 8 + 1, WHERE_IT_CREATES)
@@ -117,7 +126,7 @@ def program(map_fd, namespace):
     p += put(1, 1) + instruction(0xdb, 8, 1, COUNT, 0x01)   # one more; which one it is, stays in the register
     p += add(1, 1) + load(2, 8, STOP_AT)
     p.end_if(DIFFERS, 1, 2)
-    p += load(1, 10, -28, code=0x61) + instruction(0x7b, 8, 1, KILLED)
+    p += call("get_current_pid_tgid") + instruction(0x7b, 8, 0, KILLED)
     p += put(1, 9) + call("send_signal")
     return p.finish()
 
@@ -126,11 +135,12 @@ class Steps:
     def __init__(self):
         if platform.machine() != "x86_64":
             raise Skip("the steps of a program are counted on x86-64 alone")
+        group = "/sys/fs/cgroup" if cgroup_v2() else "/sys/fs/cgroup/unified"
         self._libc = ctypes.CDLL(None, use_errno=True)
         self._log = ctypes.create_string_buffer(1 << 16)
         self._program = self._tracepoint = -1
         self._map = self._bpf(MAP_CREATE, struct.pack("<IIII", MAP_TYPE_ARRAY, 4, VALUE_SIZE, 1))
-        code, licence = ctypes.create_string_buffer(program(self._map, os.stat("/proc/self/ns/pid"))), ctypes.create_string_buffer(b"GPL")
+        code, licence = ctypes.create_string_buffer(program(self._map, os.stat(group).st_ino)), ctypes.create_string_buffer(b"GPL")
         self._program = self._bpf(PROG_LOAD, struct.pack(
             "<IIQQIIQ", PROG_TYPE_RAW_TRACEPOINT, (len(code) - 1) // 8, ctypes.addressof(code), ctypes.addressof(licence), 1, len(self._log),
             ctypes.addressof(self._log)))

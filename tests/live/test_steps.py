@@ -376,9 +376,16 @@ def test_next_broker():
 @heavy
 @within(SECONDS)
 def test_shim():
-    if systemd_version() >= 257:
-        raise Skip("its steps are counted in our PID namespace alone, and it has its own")
     sweep("agentbox-exec", no_start_without_execve)
+
+
+@heavy
+@within(SECONDS)
+def test_init():
+    """What the shim is to its PID namespace, once its child is the one that goes on."""
+    if systemd_version() < 257:
+        raise Skip("before systemd 257 a run has no PID namespace of its own, and no init")
+    sweep("agentbox-init", no_temporary)
 
 
 @heavy
