@@ -103,9 +103,24 @@ static int set_number(json_t *j, const char *name, uint64_t n)
         return json_object_set_new(j, name, json_string(text));
 }
 
-char *alert_line(const Alert *a)
+/* What no sandbox can have had a say in. */
+static json_t *plain_fields(json_t *record)
 {
-        json_t *j = json_copy(a->record);
+        static const char *const names[] = { "MESSAGE_ID", "PRIORITY", "AGENTBOX_EVENT", "AGENTBOX_RUN_ID", "AGENTBOX_POLICY",
+                "AGENTBOX_POLICY_DIGEST", "AGENTBOX_CALLER_UID", "AGENTBOX_UNIT", "AGENTBOX_INVOCATION_ID", "AGENTBOX_REASON",
+                "AGENTBOX_ACTION", "AGENTBOX_COUNT", "AGENTBOX_PID", "_SYSTEMD_UNIT", "_BOOT_ID", "__CURSOR", "__REALTIME_TIMESTAMP" };
+        json_t *j = json_object();
+
+        for (size_t i = 0; j && i < ELEMENTSOF(names); i++)
+                (void) json_object_set(j, names[i], json_object_get(record, names[i]));
+        if (j && json_object_set_new(j, "AGENTBOX_ALERT_SHORTENED", json_string("yes")) < 0)
+                json_decref(TAKE_PTR(j));
+        return j;
+}
+
+char *alert_line(const Alert *a, bool shortened)
+{
+        json_t *j = shortened ? plain_fields(a->record) : json_copy(a->record);
         char *text = NULL;
 
         if (j && set_number(j, "AGENTBOX_ALERT_RECORDS", a->records) == 0 && set_number(j, "AGENTBOX_ALERT_COUNT", a->count) == 0 &&

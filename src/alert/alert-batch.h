@@ -38,5 +38,6 @@ void alert_batch_done(AlertBatch *b);
 AlertLane alert_lane(const json_t *record);
 /* 1: taken; 0: there is no room in this batch, which is handed over first. In order: an alert stands where its first record stood. */
 int alert_batch_add(AlertBatch *b, json_t *record);
-/* The first record, with AGENTBOX_ALERT_RECORDS, _COUNT and _OTHERS; one line, newly allocated; NULL when out of memory. */
-char *alert_line(const Alert *a);
+/* The first record, with AGENTBOX_ALERT_RECORDS, _COUNT and _OTHERS; one line, newly allocated; NULL when out of memory. shortened: with
+ * AGENTBOX_ALERT_SHORTENED=yes, and without each field that the sandbox has a say in. */
+char *alert_line(const Alert *a, bool shortened);

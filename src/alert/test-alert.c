@@ -63,13 +63,29 @@ static void test_equal_ones_are_one(void **state)
         for (unsigned i = 0; i < 10000; i++)
                 assert_int_equal(add(&b, "aaaaaaaaaa", "no-rule", "192.0.2.1", i % 2 ? "7" : "no number"), 1);
         assert_int_equal(b.n, 3);
-        line = alert_line(b.alerts);
+        line = alert_line(b.alerts, false);
         j = json_loads(line, 0, NULL);
         assert_string_equal(facts_string(j, "AGENTBOX_ALERT_RECORDS"), "10001");
         assert_string_equal(facts_string(j, "AGENTBOX_ALERT_COUNT"), "40001");
         assert_string_equal(facts_string(j, "AGENTBOX_ALERT_OTHERS"), "no");
         assert_string_equal(facts_string(j, "AGENTBOX_COUNT"), "1");
         assert_null(strchr(line, '\n'));
+        alert_batch_done(&b);
+}
+
+/* Nothing is left in it that a run could have chosen. */
+static void test_shortened(void **state)
+{
+        _cleanup_json_ json_t *record = json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "AGENTBOX_EVENT", "tripwire", "AGENTBOX_RUN_ID", "aaaaaaaaaa",
+                        "AGENTBOX_COMM", "chosen", "AGENTBOX_DEST_NAME", "chosen", "MESSAGE", "chosen", "AGENTBOX_SOMETHING_NEW", "chosen");
+        AlertBatch b = {};
+        _cleanup_free_ char *line = NULL, *whole = NULL;
+
+        assert_int_equal(alert_batch_add(&b, record), 1);
+        line = alert_line(b.alerts, true);
+        whole = alert_line(b.alerts, false);
+        assert_true(strstr(whole, "chosen") && !strstr(line, "chosen"));
+        assert_true(strstr(line, "aaaaaaaaaa") && strstr(line, "\"AGENTBOX_ALERT_SHORTENED\":\"yes\"") && strstr(line, "ALERT_COUNT"));
         alert_batch_done(&b);
 }
 
@@ -169,7 +185,7 @@ int main(void)
 {
         const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_lanes),           cmocka_unit_test(test_equal_ones_are_one), cmocka_unit_test(test_metadata_is_one_of_a_run),
-                cmocka_unit_test(test_a_run_has_so_many), cmocka_unit_test(test_a_batch_is_bounded), cmocka_unit_test(test_position),
+                cmocka_unit_test(test_shortened),       cmocka_unit_test(test_a_run_has_so_many), cmocka_unit_test(test_a_batch_is_bounded), cmocka_unit_test(test_position),
                 cmocka_unit_test(test_command),
         };
 

@@ -385,6 +385,8 @@ int audit_look_for(AuditReader *a, const AuditWarden *w, uint64_t floor, uint64_
                 if (number > 0 && number <= floor)
                         break;
                 (void) set_add(&s, number);
+                if (i + 1 == STEPS_MAX && s.n < s.span)
+                        r = -E2BIG;
         }
         if (r < 0)
                 return r;

@@ -4,6 +4,9 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <syslog.h>
+#define SD_JOURNAL_SUPPRESS_LOCATION
+#include <systemd/sd-journal.h>
 
 #include "base/escape.h"
 #include "base/io.h"
@@ -331,8 +334,6 @@ static int launch(Run *r, Error **reterr)
          * says.) */
         if (!r->scope)
                 (void) fd_store_put(FD_STORE_MAIN, r->id, &r->pidfd, 1);
-        if (r->init_pid > 0)
-                (void) fd_store_put(FD_STORE_INIT, r->id, &r->channel_fd, 1);
         k = run_write_state(r, STATE_RUNNING);
         if (k < 0)
                 return error_set(reterr, k, "cannot write the run's state: %s", strerror(-k));
@@ -512,6 +513,9 @@ void run_on_executed(Run *r)
         run_mark(r, MARK_EXECUTED);
         r->phase = RUN_RUNNING;
         drop_start(r);
+        /* Not before: a shim whose broker goes away over what it has to be told must see that. */
+        if (r->init_pid > 0 && fd_store_put(FD_STORE_INIT, r->id, &r->channel_fd, 1) < 0)
+                sd_journal_print(LOG_WARNING, "Run %s: another broker would not learn by which signal it ended", r->id);
         if (asprintf(&message, "Run %s started as uid %u%s%s", r->id, r->uid,
                             r->command && *r->command ? ": " : "", r->command ?: "") < 0)
                 message = NULL;

@@ -17,9 +17,10 @@
 
 static const struct {
         size_t proof, sent;
+        uint64_t unproven_max;
 } places[_AUDIT_SERIES_MAX] = {
-        [SERIES_EGRESS] = { offsetof(EgressTally, egress_proof), offsetof(EgressTally, egress_sent) },
-        [SERIES_CALLS] = { offsetof(EgressTally, calls_proof), offsetof(EgressTally, calls_sent) },
+        [SERIES_EGRESS] = { offsetof(EgressTally, egress_proof), offsetof(EgressTally, egress_sent), EGRESS_UNPROVEN_MAX },
+        [SERIES_CALLS] = { offsetof(EgressTally, calls_proof), offsetof(EgressTally, calls_sent), CALLS_UNPROVEN_MAX },
 };
 
 static AuditWarden series_of(const Run *r, AuditSeries series)
@@ -44,7 +45,16 @@ static uint64_t sent(const EgressTally *t, AuditSeries series)
         return n;
 }
 
-/* 2: all are there. 1: some are not yet, but there was progress. 0: there was none. */
+/* What it can have sent, at the most, that nobody has seen arrive. One that claims more has been taken over, and would have the journal
+ * read for its sake for ever. */
+static bool claims_too_much(const EgressTally *t, AuditSeries series)
+{
+        uint64_t known = known_arrived(t, series), newest = sent(t, series);
+
+        return newest > known && newest - known > places[series].unproven_max;
+}
+
+/* 2: all are there. 1: some are not yet, but there was progress. 0: there was none. -E2BIG: it lies. */
 static int look(Run *r, AuditReader *a, const EgressTally *t, AuditSeries series)
 {
         AuditWarden w = series_of(r, series);
@@ -55,6 +65,8 @@ static int look(Run *r, AuditReader *a, const EgressTally *t, AuditSeries series
 
         if (newest <= known)
                 return 2;
+        if (claims_too_much(t, series))
+                return -E2BIG;
         if (!r->warden->has_gap[series])
                 *floor = known;
         k = audit_look_for(a, &w, *floor, known, newest, &found);
@@ -81,8 +93,17 @@ bool run_warden_look(Run *r)
 
         if (!run_warden_is_watched(r) || !run_warden_read_tally(r, &t))
                 return false;
-        for (AuditSeries i = 0; i < _AUDIT_SERIES_MAX; i++)
-                stands = look(r, r->manager->audit, &t, i) == 0 || stands;
+        for (AuditSeries i = 0; i < _AUDIT_SERIES_MAX; i++) {
+                int k = look(r, r->manager->audit, &t, i);
+
+                if (k == -E2BIG && r->kill_reason == KILL_NONE) {
+                        sd_journal_print(LOG_ERR, "Run %s: its warden claims more records than it can have sent, and the run is ended", r->id);
+                        run_kill(r, KILL_WARDEN);
+                }
+                if (k == -E2BIG)
+                        return false;
+                stands = k == 0 || stands;
+        }
         return stands;
 }
 
@@ -127,14 +148,19 @@ bool run_warden_journal_has_caught_up(void)
 static uint64_t count_missing(Run *r, AuditReader *a, const EgressTally *t, AuditSeries series, uint64_t counted, uint64_t on_record)
 {
         AuditWarden w = series_of(r, series);
-        uint64_t found = on_record;
+        uint64_t found = on_record, dropped = 0;
+        EgressTally now;
 
         if (!run_warden_journal_has_caught_up())
                 return counted > on_record ? counted - on_record : 0;
-        if (look(r, a, t, series) < 2)
+        if (look(r, a, t, series) < 2) {
                 sd_journal_print(LOG_ERR, "Run %s: not all records of its warden are in the journal; has it room?", r->id);
+                if (run_warden_read_tally(r, &now))
+                        dropped = sent(t, series) - MIN2(sent(t, series), known_arrived(&now, series));
+        }
+        /* Too many to be looked at each: then at least one for each record that is not there. */
         if (audit_sum_denied(a, &w, sent(t, series), &found) < 0)
-                found = on_record;
+                found = on_record - MIN2(on_record, dropped);
         return counted > found ? counted - found : 0;
 }
 

@@ -198,11 +198,15 @@ static bool is_pending(const Warden *w)
         return w->waiting.first || records_pending(&w->records);
 }
 
-/* Nothing is left to be done before it ends. */
+/* Nothing is left to be done before it ends. Where its end is what ends the run (OnDenied=kill), the run goes on until then: it is enough
+ * that journald knows whose the records are, and what it drops of them the broker counts. */
 static bool is_settled(Warden *w)
 {
+        bool is_there;
+
         check_journal(w);
-        return !is_pending(w) && w->witness_fd < 0 && !journal_wants_check(&w->records.journal);
+        is_there = w->exit_status == WARDEN_EXIT_FATAL_CALL ? journal_is_read(&w->records.journal) : !journal_wants_check(&w->records.journal);
+        return !is_pending(w) && w->witness_fd < 0 && is_there;
 }
 
 /* After each turn: somebody may have begun to wait for the journal or for a second. */

@@ -6,7 +6,7 @@
 #define BURST 50u
 #define RATE 20u
 /* Of records that are not known to have arrived. */
-#define OUTBOX_BYTES ((size_t) 256 << 10)
+#define OUTBOX_BYTES ((size_t) CALLS_UNPROVEN_MAX * JOURNAL_RECORD_BYTES)
 
 static int write_call(CallRecords *r, const DeniedCall *c, uint64_t n, uint64_t now)
 {

@@ -146,6 +146,7 @@ static const struct sock_filter witness_program[] = {
         CALL(__NR_clock_gettime),
         CALL(__NR_brk),
         CALL(__NR_munmap),
+        CALL(__NR_madvise),
         CALL(__NR_restart_syscall),
         CALL(__NR_rt_sigreturn),
         CALL(__NR_exit_group),

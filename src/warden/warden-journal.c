@@ -80,9 +80,6 @@ void attempt_destination(const Attempt *a, char ret[static ATTEMPT_DESTINATION_M
                 snprintf(ret, ATTEMPT_DESTINATION_MAX, "%s:%u", host, a->port);
 }
 
-/* A record comes to about that. */
-#define RECORD_BYTES 1024u
-
 /* ---- fields */
 
 static void text(Buf *b, const char *s)
@@ -390,7 +387,7 @@ int journal_open(Journal *j, const WardenSpec *spec, int fd, _Atomic uint64_t *s
         int r;
 
         *j = (Journal){ .fd = fd, .spec = spec, .sent = sent, .proof = proof };
-        r = outbox_open(&j->outbox, n_bytes, n_bytes / RECORD_BYTES);
+        r = outbox_open(&j->outbox, n_bytes, n_bytes / JOURNAL_RECORD_BYTES);
         if (r < 0)
                 return r;
         field(&j->common, "SYSLOG_IDENTIFIER", "agentbox-warden");

@@ -67,6 +67,7 @@ typedef struct Journal {
         uint64_t lost_to, again_to; /* of what has not arrived: up to where it was dropped; was sent again */
 } Journal;
 /* sent, proof: of the tally. n_bytes: how much of what has not arrived is held. */
+#define JOURNAL_RECORD_BYTES 1024u /* a record comes to about that */
 int journal_open(Journal *j, const WardenSpec *spec, int fd, _Atomic uint64_t *sent, const JournalProof *proof, size_t n_bytes);
 void journal_close(Journal *j);
 

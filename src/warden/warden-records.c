@@ -10,7 +10,7 @@
 #define RATE 100u
 #define TOKEN USEC_PER_SEC
 /* Of records that are not known to have arrived: most of a second's, at ten thousand a second. */
-#define OUTBOX_BYTES ((size_t) 8 << 20)
+#define OUTBOX_BYTES ((size_t) EGRESS_UNPROVEN_MAX * JOURNAL_RECORD_BYTES)
 #define PATIENCE (2 * USEC_PER_SEC) /* TIMER_JOURNAL: what waits for the journal waits as long */
 
 static void count(_Atomic uint64_t *counter, uint64_t n)

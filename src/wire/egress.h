@@ -165,6 +165,9 @@ typedef struct JournalProof {
         uint64_t check;      /* of the three before: they are written while they are read */
 } JournalProof;
 uint64_t journal_proof_check(const JournalProof *p);
+/* Records that were sent and not seen to arrive: a warden holds so many at the most, and sends no more before. */
+#define EGRESS_UNPROVEN_MAX 8192u
+#define CALLS_UNPROVEN_MAX 256u /* its witness */
 
 /* The rest is counted by the warden before the sandbox learns of a verdict, so that the broker knows the totals of a warden that was
  * killed. It is the warden's word: numbers are taken as numbers, texts escaped again. */

@@ -121,6 +121,15 @@ def test_a_record_is_tried_again_where_the_program_fails():
         assert alerts()[0]["AGENTBOX_RUN_ID"] == wanted
 
 
+def test_names_that_the_program_cannot_digest_stop_nothing():
+    with on_air("line=$(cat)\ncase $line in *203.0.113.9*) exit 1 ;; esac\nprintf '%s\\n' \"$line\" >>$STATE_DIRECTORY/seen"):
+        first = denied("203.0.113.9")
+        wait_for("the one without them", lambda: len(alerts()) == 1, 60)
+        second = denied("203.0.113.10")
+        wait_for("the next one", lambda: len(alerts()) == 2, 60)
+        assert [(r["AGENTBOX_RUN_ID"], r.get("AGENTBOX_ALERT_SHORTENED", "no")) for r in alerts()] == [(first, "yes"), (second, "no")], alerts()
+
+
 def test_forged_records_are_no_alerts():
     with on_air():
         sh(["logger", "--journald"], input=FORGED)
