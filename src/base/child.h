@@ -6,6 +6,6 @@
 /* In the child. 0, or negative errno. */
 typedef int ChildWork(const void *argument);
 
-/* A child that does this work and nothing else, waited for; it dies with this process. what: in words, what is to be done, for
- * errors. */
-int child_work(ChildWork *work, const void *argument, const char *what, Error **reterr);
+/* A child that does this work and nothing else, waited for; it dies with this process. wanted_fd: whose other end wants it; where that
+ * hangs up, -ECONNRESET, and the child is left to die with this process. -1: nobody's. what: in words, what is to be done, for errors. */
+int child_work(ChildWork *work, const void *argument, int wanted_fd, const char *what, Error **reterr);

@@ -44,20 +44,50 @@ static int broker_method_run(sd_bus_message *m, void *userdata, sd_bus_error *re
         return 1;
 }
 
+static int refuse_lookup(uid_t uid, sd_bus_error *ret_error)
+{
+        return sd_bus_error_setf(ret_error, AGENTBOX_ERROR_TOO_MANY_REQUESTS,
+                        "uid %u has asked about policies too often: wait a second", uid);
+}
+
+/* Whose the call is, asking nobody; (uid_t) -1: not known. Of a flood the bus and the user database are asked once. */
+static uid_t known_asker(const Manager *m, sd_bus_message *call)
+{
+        const char *sender = sd_bus_message_get_sender(call);
+
+        for (size_t i = 0; sender && i < ELEMENTSOF(m->askers); i++)
+                if (streq(m->askers[i].sender, sender))
+                        return m->askers[i].uid;
+        return (uid_t) -1;
+}
+
+static void remember_asker(Manager *m, const Caller *c)
+{
+        size_t i = m->n_askers++ % ELEMENTSOF(m->askers);
+
+        m->askers[i].uid = c->uid;
+        snprintf(m->askers[i].sender, sizeof(m->askers[i].sender), "%s", c->sender);
+}
+
 /* Policies are read from their files, by one process for all: a user may ask so often, root as often as he likes. 0: yes. */
 static int admit_lookup(Manager *m, sd_bus_message *call, sd_bus_error *ret_error)
 {
         _cleanup_(caller_done) Caller c = {};
         _cleanup_error_ Error *e = NULL;
-        int r = caller_read(call, &c, &e);
+        uid_t known = known_asker(m, call);
+        int r;
 
+        if (known != (uid_t) -1 && refusal_budget_is_spent(&m->lookups, known, now_monotonic()))
+                return refuse_lookup(known, ret_error);
+        r = caller_read(call, &c, &e);
         if (r < 0)
                 return sd_bus_error_set(ret_error, AGENTBOX_ERROR_NOT_AUTHORIZED, error_message(e, r));
         if (c.uid == 0)
                 return 0;
+        if (known == (uid_t) -1)
+                remember_asker(m, &c);
         if (refusal_budget_is_spent(&m->lookups, c.uid, now_monotonic()))
-                return sd_bus_error_setf(ret_error, AGENTBOX_ERROR_TOO_MANY_REQUESTS,
-                                "uid %u has asked about policies too often: wait a second", c.uid);
+                return refuse_lookup(c.uid, ret_error);
         (void) refusal_budget_take(&m->lookups, c.uid, now_monotonic());
         return 0;
 }

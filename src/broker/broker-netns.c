@@ -367,5 +367,5 @@ int uts_set_hostname(pid_t pid, const char *name, Error **reterr)
                 return error_set(reterr, -errno, "%s: %m", what);
         if (own.st_ino == run.st_ino)
                 return error_set(reterr, -EPERM, "%s: it shares the host's", what);
-        return child_work(set_hostname, &(Hostname){ .uts_fd = fd, .name = name }, what, reterr);
+        return child_work(set_hostname, &(Hostname){ .uts_fd = fd, .name = name }, -1, what, reterr);
 }

@@ -22,6 +22,7 @@
 #define RUNS_MAX 1000u
 #define RUNS_PER_UID_MAX 64u
 #define RECENT_MAX 128u
+#define ASKERS_MAX 16u
 #define STARTS_MAX 16u /* of those, at once in RUN_STARTING; the others wait */
 #define WAITERS_MAX 64u
 #define QUESTIONS_PER_UID_MAX 16u
@@ -56,6 +57,11 @@ typedef struct Manager {
         Error *no_walls;         /* why the broker may make none; NULL: it may */
         Wall spare_wall;         /* made while the broker waits for something else; WALL_NONE: none */
         FdStore stored;      /* what an earlier broker left with PID 1, until its runs have it */
+        struct {
+                char sender[32];
+                uid_t uid;
+        } askers[ASKERS_MAX]; /* who has asked about policies last, by the bus's unique names, which it gives once */
+        unsigned n_askers;
         RefusalBudget refusals, lookups; /* of lookups none is counted: whoever has none left is told so */
         BootsReader *boots;  /* while the runs of earlier boots are looked for */
         Question *questions; /* of polkit, under way for other calls than Run */

@@ -64,7 +64,7 @@ static int receive_request(int fd, DiskRequest *ret, Error **reterr)
         return r < 0 ? error_set(reterr, r, "the request was not understood: %s", strerror(-r)) : 0;
 }
 
-static int make(Disk *d, Error **reterr)
+static int make(Disk *d, int connection, Error **reterr)
 {
         const DiskRequest *q = &d->request;
         _cleanup_close_ int dir = -1;
@@ -72,7 +72,7 @@ static int make(Disk *d, Error **reterr)
 
         if (r >= 0)
                 r = disk_directory(&dir, reterr);
-        return r < 0 ? r : disk_make(dir, d->host, *q->run ? q->run : TRIAL, q->size, q->inodes, q->exec, &d->fd, reterr);
+        return r < 0 ? r : disk_make(dir, d->host, *q->run ? q->run : TRIAL, q->size, q->inodes, q->exec, connection, &d->fd, reterr);
 }
 
 /* The broker sends it when the run has its mounts, and never where there will be no run. */
@@ -113,7 +113,7 @@ static int serve(Disk *d, int connection, Error **reterr)
 
         if (r < 0)
                 return r;
-        r = make(d, reterr);
+        r = make(d, connection, reterr);
         if (!*d->request.run)
                 end_trial(d);
         else if (r >= 0)

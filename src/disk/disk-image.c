@@ -118,7 +118,7 @@ static uint64_t whole_inodes(uint64_t size, uint64_t inodes)
 }
 
 /* No journal, for there is no next mount; no table of inodes written before it is used, for a new file reads as zeroes. */
-static int fill(int image, uint64_t size, uint64_t inodes, Error **reterr)
+static int fill(int image, uint64_t size, uint64_t inodes, int wanted_fd, Error **reterr)
 {
         _cleanup_close_ int null = open("/dev/null", O_RDWR | O_CLOEXEC);
         char n[32];
@@ -134,13 +134,13 @@ static int fill(int image, uint64_t size, uint64_t inodes, Error **reterr)
                 return error_set(reterr, -errno, "/dev/null: %m");
         if (fchown(image, MKE2FS_UID, MKE2FS_UID) < 0)
                 return error_set(reterr, -errno, "cannot give a file to mke2fs: %m");
-        r = child_work(become_mke2fs, &(Mke2fs){ .image = image, .null = null, .argv = argv }, MKE2FS_FAILS, reterr);
+        r = child_work(become_mke2fs, &(Mke2fs){ .image = image, .null = null, .argv = argv }, wanted_fd, MKE2FS_FAILS, reterr);
         if (r >= 0 && fchown(image, 0, 0) < 0)
                 return error_set(reterr, -errno, "cannot take a file back from mke2fs: %m");
         return r;
 }
 
-int disk_image_make(int dir_fd, const char *path, uint64_t size, uint64_t inodes, int *ret_fd, Error **reterr)
+int disk_image_make(int dir_fd, const char *path, uint64_t size, uint64_t inodes, int wanted_fd, int *ret_fd, Error **reterr)
 {
         _cleanup_close_ int fd = -1;
         int r;
@@ -148,7 +148,7 @@ int disk_image_make(int dir_fd, const char *path, uint64_t size, uint64_t inodes
         size -= size % BLOCK;
         r = make_file(dir_fd, path, size, &fd, reterr);
         if (r >= 0)
-                r = fill(fd, size, inodes, reterr);
+                r = fill(fd, size, inodes, wanted_fd, reterr);
         /* Where mke2fs wants zeroes, it may have given room back. */
         if (r >= 0)
                 r = take_room(fd, path, size, reterr);

@@ -67,7 +67,7 @@ static int mount_device(int device, bool exec, int *ret_fd, Error **reterr)
         return 0;
 }
 
-int disk_make(int dir_fd, uint64_t host, const char *run, uint64_t size, uint64_t inodes, bool exec, int *ret_fd, Error **reterr)
+int disk_make(int dir_fd, uint64_t host, const char *run, uint64_t size, uint64_t inodes, bool exec, int wanted_fd, int *ret_fd, Error **reterr)
 {
         _cleanup_close_ int devices = -1, image = -1, device = -1, fd = -1;
         char name[sizeof(NamePrefix) + 20];
@@ -75,7 +75,7 @@ int disk_make(int dir_fd, uint64_t host, const char *run, uint64_t size, uint64_
 
         snprintf(name, sizeof(name), "%s%.20s", name_prefix(host).text, run);
         if (r >= 0)
-                r = disk_image_make(dir_fd, DISK_DIR, size, inodes, &image, reterr);
+                r = disk_image_make(dir_fd, DISK_DIR, size, inodes, wanted_fd, &image, reterr);
         if (r >= 0)
                 r = loop_device_make(devices, image, name, &device, reterr);
         if (r >= 0)

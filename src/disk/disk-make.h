@@ -18,7 +18,7 @@ int disk_directory(int *ret_fd, Error **reterr);
 /* The inode number of PID 1's mount namespace, by which containers and the host, who share all loop devices, know their own. */
 int disk_host(uint64_t *ret, Error **reterr);
 /* The file system, mounted nowhere yet; dir_fd: of DISK_DIR; run: whose it is. Waits for files and for mke2fs (disk-image.h). */
-int disk_make(int dir_fd, uint64_t host, const char *run, uint64_t size, uint64_t inodes, bool exec, int *ret_fd, Error **reterr);
+int disk_make(int dir_fd, uint64_t host, const char *run, uint64_t size, uint64_t inodes, bool exec, int wanted_fd, int *ret_fd, Error **reterr);
 /* Enters, for good, a mount namespace that is not this process's own (-EPERM), and mounts fd on path there. No link is followed. */
 int disk_attach(int fd, int mounts_fd, const char *path, Error **reterr);
 /* Whose workspaces there are on this host, but those of the living. */

@@ -91,7 +91,7 @@ int make_disk(uint64_t size, uint64_t inodes, bool exec)
         Error *e = NULL;
         int fd;
 
-        if (disk_make(disk_test_dir_fd, HOST, NAME, size, inodes, exec, &fd, &e) < 0)
+        if (disk_make(disk_test_dir_fd, HOST, NAME, size, inodes, exec, -1, &fd, &e) < 0)
                 fail_msg("%s", error_message(e, 0));
         return fd;
 }

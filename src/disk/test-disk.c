@@ -10,6 +10,7 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
@@ -27,7 +28,7 @@ static void test_image(void **state)
         int fd;
 
         need_loop_devices();
-        if (disk_image_make(disk_test_dir_fd, disk_test_path, 64 * MIB, 1000, &fd, &e) < 0)
+        if (disk_image_make(disk_test_dir_fd, disk_test_path, 64 * MIB, 1000, -1, &fd, &e) < 0)
                 fail_msg("%s", error_message(e, 0));
         assert_int_equal(fstat(fd, &st), 0);
         assert_int_equal(st.st_size, 64 * MIB);
@@ -46,9 +47,31 @@ static void test_no_room(void **state)
         int fd;
 
         need_loop_devices();
-        assert_int_equal(disk_image_make(disk_test_dir_fd, disk_test_path, 232 * MIB, 1000, &fd, &e), -ENOSPC);
+        assert_int_equal(disk_image_make(disk_test_dir_fd, disk_test_path, 232 * MIB, 1000, -1, &fd, &e), -ENOSPC);
         assert_non_null(strstr(e->message, "no room for WorkspaceSize=232M: 256M are free"));
-        assert_int_equal(disk_image_make(disk_test_dir_fd, disk_test_path, UINT64_MAX / 2, 1000, &fd, &e2), -ENOSPC);
+        assert_int_equal(disk_image_make(disk_test_dir_fd, disk_test_path, UINT64_MAX / 2, 1000, -1, &fd, &e2), -ENOSPC);
+        check_all_is_given_back();
+}
+
+/* Who wanted it is gone: nothing is waited for, and all is given back. */
+static void test_unwanted(void **state)
+{
+        int fds[2], status = 0;
+        pid_t pid;
+
+        need_loop_devices();
+        assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+        close(fds[1]);
+        pid = fork();
+        if (pid == 0) {
+                int fd;
+
+                _exit(-disk_image_make(disk_test_dir_fd, disk_test_path, 120 * MIB, 1000, fds[0], &fd, NULL));
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), ECONNRESET);
+        close(fds[0]);
         check_all_is_given_back();
 }
 
@@ -75,7 +98,7 @@ static void test_no_room_for_both(void **state)
         if (pid == 0) {
                 int dir = open(disk_test_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd;
 
-                _exit(-disk_image_make(dir, disk_test_path, 120 * MIB, 1000, &fd, NULL));
+                _exit(-disk_image_make(dir, disk_test_path, 120 * MIB, 1000, -1, &fd, NULL));
         }
         while (!waits_for_a_lock(pid) && waitpid(pid, &status, WNOHANG) == 0)
                 usleep(1000);
@@ -204,6 +227,7 @@ int main(void)
         static const struct CMUnitTest tests[] = {
                 cmocka_unit_test(test_image),
                 cmocka_unit_test(test_no_room),
+                cmocka_unit_test(test_unwanted),
                 cmocka_unit_test(test_no_room_for_both),
                 cmocka_unit_test(test_made),
                 cmocka_unit_test(test_inodes),
