@@ -292,6 +292,8 @@ int audit_is_in_this_boot(AuditReader *a, AuditEvent event)
         if (r >= 0)
                 r = begin_search(a, event);
         if (r >= 0)
+                r = add_match(a->journal, "_SYSTEMD_UNIT=" BROKER_UNIT);
+        if (r >= 0)
                 r = add_match(a->journal, "_BOOT_ID=%s", sd_id128_to_string(id, boot));
         return r < 0 ? r : finish_search(a);
 }
