@@ -206,7 +206,8 @@ static int fill_result(Run *r)
                 .warden_death = warden_death,
                 .call = call,
                 .main_exit = r->status.exec_main_exit_monotonic,
-                .warden_exit = r->warden ? r->warden->status.exec_main_exit_monotonic : 0,
+                /* One that lied lived on: the run was ended before it, because of it. */
+                .warden_exit = r->warden && !r->warden->lied ? r->warden->status.exec_main_exit_monotonic : 0,
         };
         uint64_t ended;
 

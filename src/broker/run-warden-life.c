@@ -46,7 +46,9 @@ char *run_warden_death(const Run *r)
         char *text;
         int k;
 
-        if (s->result && streq(s->result, "watchdog"))
+        if (r->warden->lied)
+                k = asprintf(&text, "it claimed more records than it can have sent");
+        else if (s->result && streq(s->result, "watchdog"))
                 k = asprintf(&text, "it did not answer any more");
         else if (s->result && streq(s->result, "oom-kill"))
                 k = asprintf(&text, "it was out of memory");

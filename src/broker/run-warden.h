@@ -55,6 +55,7 @@ typedef struct RunWarden {
 
         UnitStatus status;
         bool was_up, is_over, is_ending;
+        bool lied; /* of what it has sent */
         char suspicion[16]; /* how the start of the run's unit ended, while PID 1 is asked whether this is why; "" else */
         uint64_t floors[_AUDIT_SERIES_MAX]; /* of audit_look_for(); has_gap: and it stays until all behind it are there */
         bool has_gap[_AUDIT_SERIES_MAX];

@@ -98,6 +98,7 @@ bool run_warden_look(Run *r)
 
                 if (k == -E2BIG && r->kill_reason == KILL_NONE) {
                         sd_journal_print(LOG_ERR, "Run %s: its warden claims more records than it can have sent, and the run is ended", r->id);
+                        r->warden->lied = true;
                         run_kill(r, KILL_WARDEN);
                 }
                 if (k == -E2BIG)

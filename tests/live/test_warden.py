@@ -456,3 +456,19 @@ def test_units_of_others_are_left_alone():
     left = sh(["systemctl", "is-active", *names], check=False).split()
     sh(["systemctl", "stop", *names], check=False)
     assert left == ["active"] * len(names), left
+
+
+def test_that_claims_more_than_it_can_have_sent():
+    """Whoever has taken one over could have the journal read for its sake for ever."""
+    a = Attempts()
+    a.attempt(3)
+    wait_for("all records", lambda: denied(a.run) == 3)
+    with open(f"/run/agentbox/{a.run}/tally", "r+b") as f:  # egress_sent: two numbers and two proofs before the end
+        f.seek(-80, os.SEEK_END)
+        assert f.read(8) == (3).to_bytes(8, sys.byteorder)
+        f.seek(-80, os.SEEK_END)
+        f.write((1 << 62).to_bytes(8, sys.byteorder))
+    wait_for("the end", lambda: events(a.run)[-1] == "run-ended")
+    status, _, err = a.end()
+    assert status in KILLED and ended(a.run)["AGENTBOX_REASON"] == "killed", (status, err)
+    assert "more records than it can have sent" in ended(a.run)["MESSAGE"], ended(a.run)
